@@ -141,10 +141,11 @@ Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now
     if (now.until_open_s <= 0 || decision.cpu_s <= decision.open_s) return stay(Reason::cpu_wins);
     decision.start_up_s = now.rates.start_up_s;
     decision.forgone_s = now.forgone_s;
-    decision.earns_start = !now.is_opening && now.forgone_s >= price_beside_calls * now.rates.start_up_s;
     // At the whole price nobody has managed to begin beside the calls. So this one begins, and waits.
-    if (now.is_opening || now.forgone_s < now.rates.start_up_s) return stay(Reason::start_up);
-    decision.earns_start = false;
+    if (now.is_opening || now.forgone_s < now.rates.start_up_s) {
+      decision.earns_start = !now.is_opening && now.forgone_s >= price_beside_calls * now.rates.start_up_s;
+      return stay(Reason::start_up);
+    }
   } else if (may_try && load * now.cpu.least_s < decision.device_s &&
              load * now.cpu.most_s <= trial_factor * decision.device_s) {
     return stay(Reason::trial);

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "core/environment.hpp"
+#include "pool/pool_settings.hpp"
 #include "pool/segment_pool.hpp"
 
 namespace {
@@ -80,25 +81,17 @@ const Next* next() {
   return &next_functions;
 }
 
-/// From so many bytes on a piece is the pool's. None is before the library has been initialized.
+/// From so many bytes on a piece is the pool's. Before the library is initialized no piece is.
 std::atomic<std::size_t> least_bytes = std::numeric_limits<std::size_t>::max();
 
-/// @return 0 if it is not a number of bytes
-std::size_t bytes_of_setting(const char* name) {
-  const char* const text = tessera::environment_variable(name);
-  const long long bytes = text != nullptr ? std::atoll(text) : 0;
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-}
-
 __attribute__((constructor)) void open_pool() {
-  const char* const on = tessera::environment_variable("TESSERA_POOL");
-  if (on != nullptr && std::strcmp(on, "0") == 0) return;
-  const tessera::ErrnoKept stays;
+  if (tessera::pool::is_off("TESSERA_POOL")) return;
+  const ErrnoKept stays;
   // A program that knows its malloc by more than the standard's functions may hand any piece to these.
   if (dlsym(RTLD_DEFAULT, "sdallocx") != nullptr) return;
   SegmentPool::open_for_process();
-  const std::size_t least = bytes_of_setting("TESSERA_POOL_LEAST");
-  least_bytes = std::max(least != 0 ? least : std::size_t{4} << 20, SegmentPool::unit);
+  const std::size_t least = tessera::pool::bytes_of_setting("TESSERA_POOL_LEAST").value_or(0);
+  least_bytes = std::max(least != 0 ? least : tessera::pool::least_of_pool, SegmentPool::unit);
 }
 
 bool is_for_pool(std::size_t bytes) { return bytes >= least_bytes.load(std::memory_order_relaxed); }
@@ -124,7 +117,13 @@ void* from_next(Allocate allocate) {
   return pool != nullptr && pool->trim() ? allocate() : nullptr;
 }
 
-void* reallocate(void* memory, std::size_t bytes);
+void* move_to(std::size_t bytes, void* memory, std::size_t bytes_there) {
+  void* const moved = malloc(bytes);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, memory, std::min(bytes_there, bytes));
+  free(memory);
+  return moved;
+}
 
 }  // namespace
 
@@ -159,11 +158,29 @@ TESSERA_FACE void* calloc(std::size_t count, std::size_t size) {
 
 TESSERA_FACE void* realloc(void* memory, std::size_t bytes) {
   if (memory == nullptr) return malloc(bytes);
-  if (SegmentPool::owns_piece(memory) && bytes == 0) {
-    free(memory);
-    return nullptr;
+  if (SegmentPool::owns_piece(memory)) {
+    if (bytes == 0) {
+      free(memory);
+      return nullptr;
+    }
+    SegmentPool& pool = *SegmentPool::of_process();
+    if (is_for_pool(bytes)) {
+      const ErrnoKept stays;
+      if (void* const resized = pool.resize(memory, bytes)) return resized;
+    }
+    return move_to(bytes, memory, pool.capacity_of(memory));
   }
-  return reallocate(memory, bytes);
+  if (is_early(memory))
+    return move_to(bytes, memory, static_cast<std::size_t>(std::end(early_memory) - static_cast<std::byte*>(memory)));
+  const Next* const functions = next();
+  if (functions == nullptr) return nullptr;
+  if (bytes == 0) return functions->realloc(memory, 0);
+  if (is_for_pool(bytes)) {
+    // Larger pieces of the next malloc stay there: it may move their pages without a copy.
+    const std::size_t there = functions->usable_size(memory);
+    if (!is_for_pool(there)) return move_to(bytes, memory, there);
+  }
+  return from_next([&] { return functions->realloc(memory, bytes); });
 }
 
 TESSERA_FACE void* reallocarray(void* memory, std::size_t count, std::size_t size) {
@@ -206,38 +223,3 @@ TESSERA_FACE std::size_t malloc_usable_size(void* memory) {
   const Next* const functions = next();
   return memory == nullptr || is_early(memory) || functions == nullptr ? 0 : functions->usable_size(memory);
 }
-
-namespace {
-
-void* move_to(std::size_t bytes, void* memory, std::size_t bytes_there) {
-  void* const moved = malloc(bytes);
-  if (moved == nullptr) return nullptr;
-  std::memcpy(moved, memory, std::min(bytes_there, bytes));
-  free(memory);
-  return moved;
-}
-
-/// @pre memory is not null; bytes is not 0 where it is the pool's
-void* reallocate(void* memory, std::size_t bytes) {
-  if (SegmentPool::owns_piece(memory)) {
-    SegmentPool& pool = *SegmentPool::of_process();
-    if (is_for_pool(bytes)) {
-      const ErrnoKept stays;
-      if (void* const resized = pool.resize(memory, bytes)) return resized;
-    }
-    return move_to(bytes, memory, pool.capacity_of(memory));
-  }
-  if (is_early(memory))
-    return move_to(bytes, memory, static_cast<std::size_t>(std::end(early_memory) - static_cast<std::byte*>(memory)));
-  const Next* const functions = next();
-  if (functions == nullptr) return nullptr;
-  if (bytes == 0) return functions->realloc(memory, 0);
-  if (is_for_pool(bytes)) {
-    // Larger pieces of the next malloc stay there: it may move their pages without a copy.
-    const std::size_t there = functions->usable_size(memory);
-    if (!is_for_pool(there)) return move_to(bytes, memory, there);
-  }
-  return from_next([&] { return functions->realloc(memory, bytes); });
-}
-
-}  // namespace

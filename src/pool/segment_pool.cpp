@@ -16,9 +16,9 @@
 #include <new>
 #include <string_view>
 
-#include "core/environment.hpp"
 #include "core/memory_limit.hpp"
 #include "core/thread.hpp"
+#include "pool/pool_settings.hpp"
 
 namespace tessera::pool {
 namespace {
@@ -76,12 +76,8 @@ SegmentPool::Limits limits_of_process() {
   // Where all promised memory is counted, what is kept would be denied to other processes.
   if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommitment && overcommitment == 2)
     limits.most_kept_bytes = 0;
-  if (const char* const text = environment_variable("TESSERA_POOL_MEMORY")) {
-    const long long bytes = std::atoll(text);
-    if (bytes >= 0) limits.most_kept_bytes = static_cast<std::size_t>(bytes);
-  }
-  const char* const large = environment_variable("TESSERA_POOL_LARGE_PAGES");
-  if (large != nullptr && std::string_view(large) == "0") limits.most_large_bytes = 0;
+  limits.most_kept_bytes = bytes_of_setting("TESSERA_POOL_MEMORY").value_or(limits.most_kept_bytes);
+  if (is_off("TESSERA_POOL_LARGE_PAGES")) limits.most_large_bytes = 0;
   return limits;
 }
 

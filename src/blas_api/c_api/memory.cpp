@@ -6,15 +6,16 @@
 #include <cstring>
 
 #include "core/environment.hpp"
+#include "pool/pool_settings.hpp"
 #include "pool/segment_pool.hpp"
 #include "tessera/tessera.h"
 
 using tessera::ErrnoKept;
+using tessera::pool::least_of_pool;
 using tessera::pool::SegmentPool;
 
 namespace {
 
-constexpr std::size_t least_of_pool = std::size_t{4} << 20;
 constexpr std::size_t alignment = 64;
 
 /// In front of a piece of malloc's: its size, which realloc() of aligned memory must know.
@@ -33,7 +34,7 @@ void* make_small(std::size_t bytes) {
 Header* header_of(void* memory) { return static_cast<Header*>(memory) - 1; }
 
 std::size_t bytes_of(void* memory) {
-  return SegmentPool::owns(memory) ? SegmentPool::of_process()->capacity_of(memory) : header_of(memory)->bytes;
+  return SegmentPool::owns_piece(memory) ? SegmentPool::of_process()->capacity_of(memory) : header_of(memory)->bytes;
 }
 
 }  // namespace
@@ -42,8 +43,9 @@ extern "C" {
 
 void* tessera_malloc(size_t size) {
   const ErrnoKept stays;
-  if (size >= least_of_pool) SegmentPool::open_for_process();
-  SegmentPool* const pool = size >= least_of_pool ? SegmentPool::of_process() : nullptr;
+  if (size < least_of_pool) return make_small(size);
+  SegmentPool::open_for_process();
+  SegmentPool* const pool = SegmentPool::of_process();
   void* const memory = pool != nullptr ? pool->allocate(size) : nullptr;
   return memory != nullptr ? memory : make_small(size);
 }
@@ -51,13 +53,13 @@ void* tessera_malloc(size_t size) {
 void tessera_free(void* memory) {
   const ErrnoKept stays;
   if (memory == nullptr) return;
-  SegmentPool::owns(memory) ? SegmentPool::of_process()->free(memory) : std::free(header_of(memory));
+  SegmentPool::owns_piece(memory) ? SegmentPool::of_process()->free(memory) : std::free(header_of(memory));
 }
 
 void* tessera_realloc(void* memory, size_t size) {
   const ErrnoKept stays;
   if (memory == nullptr) return tessera_malloc(size);
-  if (SegmentPool::owns(memory) && size >= least_of_pool) {
+  if (SegmentPool::owns_piece(memory) && size >= least_of_pool) {
     if (void* const resized = SegmentPool::of_process()->resize(memory, size)) return resized;
   }
   void* const moved = tessera_malloc(size);
