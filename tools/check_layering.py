@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "heap": {"device"},
     "kernels": {"device", "calls"},
     "cache": {"heap", "device"},
-    "runtime": {"cache", "kernels", "device", "calls"},
+    "runtime": {"cache", "kernels", "device", "calls", "pool"},
     "routines": {"runtime", "calls"},
     "offload": {"routines", "runtime", "kernels", "calls"},
     "blas_api": {"offload", "runtime", "calls", "pool"},

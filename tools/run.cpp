@@ -28,6 +28,7 @@ struct RunOptions {
   std::string lapack_block;
   std::string integers = "auto";
   bool pool = false;
+  bool locked_pool = false;
 };
 
 PlanOptions plan_options(const RunOptions& options) {
@@ -35,7 +36,7 @@ PlanOptions plan_options(const RunOptions& options) {
   if (options.integers == "32") plan.bits = 32;
   if (options.integers == "64") plan.bits = 64;
   plan.devices = devices_expected(options.settings.config());
-  plan.pool = options.pool;
+  plan.pool = options.pool || options.locked_pool;
   return plan;
 }
 
@@ -115,6 +116,7 @@ int run_program(const RunOptions& options, std::vector<std::string> program) {
   if (!plan.library_path.empty()) put_in_front(plan.library_variable, plan.library_path, plan.library_default);
   if (std::getenv("TESSERA_WARM_UP") == nullptr) set_variable("TESSERA_WARM_UP", "known");
   for (const auto& [name, value] : options.settings.values()) set_variable(name, value);
+  if (options.locked_pool) set_variable("TESSERA_POOL_LOCK", "1");
   if (!options.lapack_block.empty()) set_variable("TESSERA_LAPACK_BLOCK", options.lapack_block);
 
   std::vector<char*> argv;
@@ -169,6 +171,9 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program) {
   run->add_flag("--pool", options->pool,
                 "large memory of malloc comes from a pool of large pages, which is reused without page faults "
                 "(libtessera_memory.so)");
+  run->add_flag("--locked-pool", options->locked_pool,
+                "the same, and its pages are locked, so that devices copy them at once; not for programs that copy by "
+                "CUDA themselves");
   options->settings.add_to(*run);
   return {run, [options, &program] { return run_program(*options, program); }};
 }

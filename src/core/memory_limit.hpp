@@ -13,4 +13,8 @@ std::size_t memory_of_machine();
 /// @param root the folder that stands for "/", for tests
 std::size_t memory_limit(const std::string& root = "");
 
+/// Bytes that this process could still take without another one being ended or swapped out: what the machine has, or the
+/// least that is left below a limit of its cgroups. Pages of files that can be read again count. As memory_limit().
+std::size_t available_memory(const std::string& root = "");
+
 }  // namespace tessera

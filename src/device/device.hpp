@@ -158,6 +158,12 @@ class Device {
   /// that cannot be locked: copies of it are only slower.
   virtual std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) = 0;
 
+  /// Locks whole pages until unlock_pages(), for all devices of its kind. Such memory is copied without staging. A
+  /// device that reaches all host memory has nothing to do. Any thread may call this. @return false: they are as before
+  virtual bool lock_pages(HostRange /*pages*/) noexcept { return true; }
+  /// @pre lock_pages() has locked just these, and no device copies them @return false: they may still be locked
+  virtual bool unlock_pages(HostRange /*pages*/) noexcept { return true; }
+
   /// Host memory that this device copies without staging: page-locked if possible. It must be destroyed before the
   /// device, when no copy uses it. Any thread may call this. @throws std::bad_alloc
   virtual std::unique_ptr<HostMemory> host_memory(std::size_t bytes) { return std::make_unique<HostMemory>(bytes); }

@@ -85,11 +85,12 @@ const Next* next() {
 std::atomic<std::size_t> least_bytes = std::numeric_limits<std::size_t>::max();
 
 __attribute__((constructor)) void open_pool() {
-  if (tessera::pool::is_off("TESSERA_POOL")) return;
+  if (!tessera::pool::is_on("TESSERA_POOL", true)) return;
   const ErrnoKept stays;
   // A program that knows its malloc by more than the standard's functions may hand any piece to these.
   if (dlsym(RTLD_DEFAULT, "sdallocx") != nullptr) return;
-  SegmentPool::open_for_process();
+  // A program that copies memory by CUDA itself counts on copies of malloc's memory to have ended when they return.
+  SegmentPool::open_for_process(false);
   const std::size_t least = tessera::pool::bytes_of_setting("TESSERA_POOL_LEAST").value_or(0);
   least_bytes = std::max(least != 0 ? least : tessera::pool::least_of_pool, SegmentPool::unit);
 }
@@ -215,6 +216,9 @@ TESSERA_FACE int posix_memalign(void** memory, std::size_t alignment, std::size_
   *memory = found;
   return 0;
 }
+
+/// For libtessera.so (pool/page_locking.hpp).
+TESSERA_FACE tessera::pool::LockablePool* tessera_memory_pool_1() { return SegmentPool::of_process(); }
 
 TESSERA_FACE void* valloc(std::size_t bytes) { return memalign(static_cast<std::size_t>(getpagesize()), bytes); }
 

@@ -20,9 +20,10 @@ inline std::optional<std::size_t> bytes_of_setting(const char* name) {
   return bytes >= 0 ? std::optional(static_cast<std::size_t>(bytes)) : std::nullopt;
 }
 
-inline bool is_off(const char* name) {
+/// @param otherwise where the variable is not set: "0" is off, all else is on
+inline bool is_on(const char* name, bool otherwise) {
   const char* const text = environment_variable(name);
-  return text != nullptr && std::string_view(text) == "0";
+  return text != nullptr ? std::string_view(text) != "0" : otherwise;
 }
 
 }  // namespace tessera::pool

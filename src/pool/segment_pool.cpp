@@ -3,12 +3,14 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -27,6 +29,7 @@ using State = Segment::State;
 
 /// More would make the search for a fitting one long.
 constexpr std::size_t most_kept = 1024;
+constexpr std::size_t least_memory_for_locks = std::size_t{16} << 30;
 /// Beyond all memory; below it no size overflows.
 constexpr std::size_t most_bytes = std::size_t{1} << (SegmentTable::most_address_bits - 1);
 
@@ -68,7 +71,15 @@ void unmap(std::byte* begin, std::size_t bytes) {
   if (munmap(begin, bytes) != 0) static_cast<void>(madvise(begin, bytes, MADV_DONTNEED));
 }
 
-SegmentPool::Limits limits_of_process() {
+/// Before Linux 5.10 the parent of a fork could get new pages in place of its locked ones, of which devices know nothing.
+bool kernel_copies_locked() {
+  utsname system{};
+  int major = 0, minor = 0;
+  return uname(&system) == 0 && std::sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
+         (major > 5 || (major == 5 && minor >= 10));
+}
+
+SegmentPool::Limits limits_of_process(bool locks) {
   const std::size_t memory = memory_limit();
   // A group's limit may be near what a program needs: there large pages could end it.
   SegmentPool::Limits limits{memory / 4, memory < memory_of_machine() ? 0 : memory / 2};
@@ -77,18 +88,22 @@ SegmentPool::Limits limits_of_process() {
   if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommitment && overcommitment == 2)
     limits.most_kept_bytes = 0;
   limits.most_kept_bytes = bytes_of_setting("TESSERA_POOL_MEMORY").value_or(limits.most_kept_bytes);
-  if (is_off("TESSERA_POOL_LARGE_PAGES")) limits.most_large_bytes = 0;
+  // Under pressure the kernel takes no locked page. The pool must see it in time, which a small machine does not give.
+  limits.least_available_bytes = memory / 8;
+  const bool may_lock = is_on("TESSERA_POOL_LOCK", locks) && memory >= least_memory_for_locks && kernel_copies_locked();
+  limits.most_locked_bytes = may_lock ? limits.most_kept_bytes : 0;
+  if (!is_on("TESSERA_POOL_LARGE_PAGES", true)) limits.most_large_bytes = 0;
   return limits;
 }
 
 }  // namespace
 
-void SegmentPool::open_for_process() noexcept {
+void SegmentPool::open_for_process(bool locks) noexcept {
   static std::atomic<bool> is_begun = false;
   if (pool_of_process.load(std::memory_order_acquire) != nullptr || is_begun.exchange(true)) return;
   alignas(SegmentPool) static std::byte place[sizeof(SegmentPool)];
   try {
-    pool_of_process.store(new (place) SegmentPool(limits_of_process()), std::memory_order_release);
+    pool_of_process.store(new (place) SegmentPool(limits_of_process(locks)), std::memory_order_release);
   } catch (const std::exception&) {  // no memory: there is no pool
   }
 }
@@ -107,6 +122,7 @@ SegmentPool::~SegmentPool() {
     changed_.notify_all();
     changed_.wait(held, [this] { return !has_keeper_; });
   }
+  if (locker_ != nullptr) forget(*locker_);
   trim();
 }
 
@@ -136,7 +152,9 @@ void SegmentPool::leave_parent() noexcept {
   oldest_ = newest_ = nullptr;
   kept_ = kept_bytes_ = used_bytes_ = 0;
   large_bytes_ = 0;
+  forget_locks();
   table_.for_each([this](Segment& segment) {
+    segment.lock = Segment::Lock::none;
     large_bytes_ += segment.is_large ? segment.bytes : 0;
     if (segment.state.load(std::memory_order_relaxed) == State::used)
       used_bytes_ += segment.bytes;
@@ -158,7 +176,9 @@ void* SegmentPool::allocate(std::size_t bytes, bool zeroed) noexcept {
   const std::size_t capacity = capacity_for(bytes);
   Segment* segment = take_kept(capacity);
   if (segment != nullptr) {
-    if (zeroed && madvise(segment->begin, segment->bytes, MADV_DONTNEED) != 0) std::memset(segment->begin, 0, bytes);
+    const bool has_new_pages =
+        zeroed && !has_locked_pages(*segment) && madvise(segment->begin, segment->bytes, MADV_DONTNEED) == 0;
+    if (zeroed && !has_new_pages) std::memset(segment->begin, 0, bytes);
   } else {
     segment = make(capacity);
     if (segment == nullptr && trim()) segment = make(capacity);
@@ -166,6 +186,7 @@ void* SegmentPool::allocate(std::size_t bytes, bool zeroed) noexcept {
     add_used(static_cast<std::ptrdiff_t>(segment->bytes));
   }
   segment->state.store(State::used);
+  recall_wanted(*segment);
   if (has_freed_.load(std::memory_order_relaxed)) ensure_keeper();
   return segment->begin;
 }
@@ -224,7 +245,7 @@ bool SegmentPool::may_keep(const Segment& segment) const noexcept {
     return false;
   const auto advise = [&](int advice) { return madvise(segment.begin, segment.bytes, advice) == 0; };
   return mprotect(segment.begin, segment.bytes, PROT_READ | PROT_WRITE) == 0 && advise(MADV_DOFORK) &&
-         advise(MADV_WIPEONFORK) && advise(MADV_FREE);  // the last fails where memory is locked
+         advise(MADV_WIPEONFORK) && (has_locked_pages(segment) || advise(MADV_FREE));  // fails after mlock()
 }
 
 void SegmentPool::free(void* address) noexcept {
@@ -255,10 +276,12 @@ void* SegmentPool::resize(void* address, std::size_t bytes) noexcept {
   if (bytes == 0 || bytes > most_bytes) return nullptr;
   const std::size_t capacity = capacity_for(bytes);
   const auto more = static_cast<std::ptrdiff_t>(capacity) - static_cast<std::ptrdiff_t>(segment.bytes);
+  if (more == 0) return address;
+  if (!leave_unlocked(segment)) return nullptr;
   Segment* resized = &segment;
   if (more < 0) {
     shrink(segment, capacity);
-  } else if (more > 0 && !grow(segment, capacity)) {
+  } else if (!grow(segment, capacity)) {
     resized = move(segment, capacity);
     if (resized == nullptr && trim()) resized = move(segment, capacity);
     if (resized == nullptr) return nullptr;
@@ -328,6 +351,7 @@ Segment* SegmentPool::move(Segment& segment, std::size_t capacity) noexcept {
 }
 
 void SegmentPool::release(Segment& segment) noexcept {
+  if (leave_to_keeper(segment)) return;
   std::byte* const begin = segment.begin;
   const std::size_t bytes = segment.bytes;
   if (segment.is_large) large_bytes_ -= bytes;
@@ -420,16 +444,26 @@ void SegmentPool::ensure_keeper() noexcept {
 }
 
 void SegmentPool::serve() noexcept {
+  constexpr std::chrono::milliseconds until_next_look{50};
   pthread_setname_np(pthread_self(), "ts-pool");
   std::unique_lock held = lock();
-  while (!ending_ && kept_bytes_ + used_bytes_ > 0) {
+  while (!ending_ && (kept_bytes_ + used_bytes_ + locked_bytes_ > 0 || leaving_ != nullptr)) {
+    bool is_short = false;
+    if (oldest_ != nullptr && locked_bytes_ > 0) {
+      held.unlock();
+      is_short = is_memory_short();
+      held.lock();
+    }
+    if (serve_locks(held)) continue;
     const Clock::time_point now = Clock::now();
-    if (Segment* const idle = take_oldest([&](const Segment& s) { return s.freed_at + limits_.patience <= now; })) {
+    const auto goes = [&](const Segment& s) { return is_short || s.freed_at + limits_.patience <= now; };
+    if (Segment* const idle = take_oldest(goes)) {
       held.unlock();
       release_all(idle);
       held.lock();
     } else if (oldest_ != nullptr) {
-      changed_.wait_until(held, oldest_->freed_at + limits_.patience);
+      const Clock::time_point next = oldest_->freed_at + limits_.patience;
+      changed_.wait_until(held, locked_bytes_ > 0 ? std::min(next, now + until_next_look) : next);
     } else {
       keeper_sleeps_ = true;
       changed_.wait(held);

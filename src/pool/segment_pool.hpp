@@ -10,6 +10,9 @@
 // there are segments; without it nothing is kept. A child after fork has what is used as plain memory, none of the pages
 // of what was kept, and goes on with a pool of its own. No handler is needed for it.
 //
+// Pages of segments that devices have used are locked by the thread (page_locking.hpp), and stay so when a segment is
+// freed. Such a segment is given back by the thread alone, which unlocks it before. Its size does not change.
+//
 // The mutex is held for changes of lists only: never during a call of the system, of malloc or of other libraries.
 // Thread-safe; nothing throws. A pointer that is no used segment's ends the process, as malloc does.
 #pragma once
@@ -21,11 +24,12 @@
 #include <mutex>
 
 #include "pool/child_mark.hpp"
+#include "pool/page_locking.hpp"
 #include "pool/segment_table.hpp"
 
 namespace tessera::pool {
 
-class SegmentPool {
+class SegmentPool final : public LockablePool {
  public:
   static constexpr std::size_t unit = SegmentTable::unit;
 
@@ -33,11 +37,15 @@ class SegmentPool {
     std::size_t most_kept_bytes;                                   ///< of segments that nobody uses
     std::size_t most_large_bytes;                                  ///< of segments that are asked to be of large pages
     std::chrono::milliseconds patience = std::chrono::seconds(5);  ///< after which kept segments go back
+    std::size_t most_locked_bytes = 0;                             ///< of segments whose pages are locked
+    std::chrono::milliseconds until_locks = std::chrono::seconds(2);  ///< after a fork
+    std::size_t least_available_bytes = 0;  ///< of the machine's memory: with less, kept segments go if any are locked
   };
 
   /// Makes the pool of the process, which is never destroyed; not from within malloc. Limits follow its memory and the
   /// settings (docs/memory.md).
-  static void open_for_process() noexcept;
+  /// @param locks whether devices may have pages locked, unless the user says otherwise
+  static void open_for_process(bool locks) noexcept;
   /// nullptr: it has not been made, or is being made by another thread; for ever so in a child that is forked meanwhile.
   static SegmentPool* of_process() noexcept;
   /// Whether the address is in the pool of the process.
@@ -56,16 +64,23 @@ class SegmentPool {
   void* allocate(std::size_t bytes, bool zeroed = false) noexcept;
   void free(void* address) noexcept;
   /// Changes the size without a copy, and perhaps the address. @return the address; nullptr: nothing has changed
+  /// because there is no room, or the pages are locked
   void* resize(void* address, std::size_t bytes) noexcept;
   /// The size for which the memory has room.
   std::size_t capacity_of(const void* address) const noexcept { return used_at(address).bytes; }
   /// Whether the address is in a segment.
-  bool has(const void* address) const noexcept { return table_.find(address) != nullptr; }
+  bool has(const void* address) const noexcept override { return table_.find(address) != nullptr; }
 
   /// Gives back all that is kept. @return whether that was anything
   bool trim() noexcept;
   std::size_t kept_bytes() const noexcept;
   std::size_t used_bytes() const noexcept;
+
+  std::size_t locked_bytes() const noexcept override;
+  void want_locked(const void* address, PageLocker& locker) noexcept override;
+  void forget(PageLocker& locker) noexcept override;
+  void before_fork(std::chrono::milliseconds patience) noexcept override;
+  void after_fork() noexcept override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -93,6 +108,19 @@ class SegmentPool {
   // The thread that gives back what is idle.
   void ensure_keeper() noexcept;
   void serve() noexcept;
+  // Page-locking (segment_locks.cpp):
+  bool has_locked_pages(const Segment& segment) const noexcept;
+  bool leave_unlocked(Segment& segment) noexcept;
+  bool leave_to_keeper(Segment& segment) noexcept;
+  void recall_wanted(const Segment& segment) noexcept;
+  void lock_wanted() noexcept;
+  void forget_locks() noexcept;
+  bool is_memory_short() const noexcept;
+  // With the mutex, which they let go of meanwhile:
+  bool serve_locks(std::unique_lock<std::mutex>& held) noexcept;
+  void change_lock(Segment& segment, Segment::Lock wanted, std::unique_lock<std::mutex>& held) noexcept;
+  template <class Which>
+  void unlock_all(Which which, std::unique_lock<std::mutex>& held) noexcept;
 
   const Limits limits_;
   const ChildMark mark_;
@@ -111,6 +139,14 @@ class SegmentPool {
   Clock::time_point no_keeper_until_ = {};  ///< none could be started
   bool keeper_sleeps_ = false;              ///< until it is called
   bool ending_ = false;
+
+  PageLocker* locker_ = nullptr;
+  Segment* leaving_ = nullptr;  ///< locked ones that are to be given back, linked by `newer`
+  std::size_t locked_bytes_ = 0;
+  bool has_wanted_ = false;    ///< some segment may have Lock::wanted
+  bool is_changing_ = false;   ///< some segment has Lock::changing: one at a time
+  bool locks_barred_ = false;  ///< nothing is locked, nor unlocked by the keeper
+  Clock::time_point no_locks_until_ = {};
 };
 
 }  // namespace tessera::pool

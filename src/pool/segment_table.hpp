@@ -21,13 +21,22 @@ struct alignas(64) Segment {
     used,      ///< the program's
     kept,      ///< in the list of those that wait for the next caller
   };
+  /// Of its pages.
+  enum class Lock : std::uint8_t {
+    none,
+    wanted,    ///< devices have used it
+    changing,  ///< in the hands of a thread that locks or unlocks it
+    locked,
+  };
 
   std::atomic<Segment*> first = nullptr;  ///< the segment that has this unit; nullptr: nobody
   std::byte* begin = nullptr;
   std::size_t bytes = 0;
   std::atomic<State> state = State::changing;
   bool is_large = false;  ///< asked to be of large pages
-  // Of a kept one, with the pool's mutex:
+  // With the pool's mutex:
+  Lock lock = Lock::none;
+  // Of a kept one:
   std::chrono::steady_clock::time_point freed_at = {};
   Segment* older = nullptr;
   Segment* newer = nullptr;

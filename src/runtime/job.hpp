@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.hpp"
 #include "device/operation_log.hpp"
 #include "runtime/devices/admission.hpp"
 #include "runtime/devices/fresh_pages.hpp"
@@ -62,6 +63,8 @@ class Job {
   virtual DeviceNeeds needs(std::span<const DeviceCapacity> capacities) = 0;
   /// The caller's memory of which the job reads nothing, and writes all. @throws std::bad_alloc
   virtual std::vector<WrittenArea> only_written() const { return {}; }
+  /// The caller's memory that it reads and writes, a range for each matrix. @throws std::bad_alloc
+  virtual std::vector<device::HostRange> used_memory() const { return {}; }
   /// How many bytes of each device's slab, from its beginning, the attempt uses; 0: the device takes no part.
   /// @param stay what needs() has asked for
   virtual std::vector<std::size_t> slab_bytes(const Admission::Stay& stay);

@@ -20,6 +20,7 @@
 #include "runtime/devices/calibration.hpp"
 #include "runtime/devices/crew.hpp"
 #include "runtime/devices/device_set.hpp"
+#include "runtime/devices/pool_locks.hpp"
 #include "runtime/devices/spare_memory.hpp"
 #include "runtime/tiles/tile_job.hpp"
 #include "runtime/trace.hpp"
@@ -61,12 +62,14 @@ class Runtime::Implementation {
   void leave_out_failed(std::span<const DeviceFate> fates, bool has_shared, Fitness& fitness) noexcept;
   void tell(Job& job, double begin_s);
   bool give_back_lanes();
+  void note_used_memory(const Job& job);
   void note_memory();
   void note_use();
   void note_idle(const std::vector<bool>& used, bool threads_have_worked);
 
  public:  // to the runtime
   std::vector<kernels::Accelerator> accelerators;
+  PoolLocks pool_locks{accelerators};
   SpareMemory spare_memory;  // of devices
   CpuWorker cpu_worker;
   const OldValuesPlace old_values_place;
@@ -125,6 +128,7 @@ bool Runtime::Implementation::run(Job& job) {
     if (!job.may_have_written()) throw;
     std::rethrow_exception(partly_written);
   }
+  if (begin_s > 0) note_used_memory(job);
   tell(job, begin_s > 0 ? begin_s : device::now_seconds());
   note_use();
   return true;
@@ -147,6 +151,7 @@ Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness
   for (const std::size_t each : bytes) used.push_back(each > 0);
   if (std::find(used.begin(), used.end(), true) == used.end()) return Next::cpu;
   bool threads_have_worked = false;
+  const PoolLocks::Use use_of_pools;
   const AtEnd at_end([&] { note_idle(used, threads_have_worked); });
   if (const std::vector<bool> provided = provide(*stay, bytes); provided != used) {
     if (needs.kind == Needs::parts && !job.may_have_written()) return Next::replan;
@@ -224,6 +229,14 @@ void Runtime::Implementation::leave_out_failed(std::span<const DeviceFate> fates
     if (!has_erred) devices->lose(d, fates[d].error);
     if (!has_erred || !has_shared || fitness.has_erred[d]) fitness.usable[d] = false;
     if (has_erred) fitness.has_erred[d] = true;
+  }
+}
+
+// Has pools lock the memory of a job that devices have worked at, for the next one.
+void Runtime::Implementation::note_used_memory(const Job& job) {
+  try {
+    pool_locks.note_used(job.used_memory());
+  } catch (const std::bad_alloc&) {  // it stays as it is
   }
 }
 

@@ -23,6 +23,7 @@ class Root {
     std::ofstream(path_ + file) << text << "\n";
   }
   std::size_t limit() const { return memory_limit(path_); }
+  std::size_t available() const { return available_memory(path_); }
 
  private:
   std::string path_;
@@ -64,6 +65,36 @@ TEST(MemoryLimit, KnowsTheControllerOfVersionOne) {
   root.write("/sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "5000000");
   root.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_EQ(root.limit(), 5000000U);
+}
+
+TEST(AvailableMemory, IsWhatTheMachineHasOrTheLeastThatGroupsLeave) {
+  EXPECT_GT(available_memory(), 0U);
+  EXPECT_LT(available_memory(), machine);
+  Root root;
+  EXPECT_EQ(root.available(), 0U) << "nobody says so";
+  root.write("/proc/meminfo", "MemTotal:       1000 kB\nMemAvailable:    900 kB\nMemFree:  1 kB");
+  EXPECT_EQ(root.available(), 900U * 1024);
+  root.write("/proc/self/mountinfo", mount_of_version_2);
+  root.write("/proc/self/cgroup", "0::/a/b");
+  root.write("/sys/fs/cgroup/a/memory.current", "5000");
+  EXPECT_EQ(root.available(), 900U * 1024);
+  root.write("/sys/fs/cgroup/a/memory.max", "70000");
+  root.write("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 2000\nactive_file 7");
+  EXPECT_EQ(root.available(), 67000U) << "pages of files can go";
+  root.write("/sys/fs/cgroup/a/b/memory.max", "20000");
+  root.write("/sys/fs/cgroup/a/b/memory.current", "30000");
+  EXPECT_EQ(root.available(), 0U);
+}
+
+TEST(AvailableMemory, KnowsTheControllerOfVersionOne) {
+  Root root;
+  root.write("/proc/meminfo", "MemAvailable: 900 kB");
+  root.write("/proc/self/mountinfo", "41 23 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory");
+  root.write("/proc/self/cgroup", "3:memory:/job");
+  root.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "50000");
+  root.write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "45000");
+  root.write("/sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 1000");
+  EXPECT_EQ(root.available(), 6000U);
 }
 
 // As in a container, which sees a part of the hierarchy, and somewhere else.

@@ -20,19 +20,10 @@
 #include <vector>
 
 #include "core/memory_limit.hpp"
+#include "some_pool.hpp"
 
 namespace tessera::pool {
 namespace {
-
-constexpr std::size_t mib = std::size_t{1} << 20;
-constexpr SegmentPool::Limits roomy = {512 * mib, 512 * mib, std::chrono::hours(1)};
-
-/// Without its thread a pool keeps nothing. It begins when somebody who has freed a piece asks for another.
-void begin_to_keep(SegmentPool& pool) {
-  pool.free(pool.allocate(1));
-  pool.free(pool.allocate(1));
-  pool.trim();
-}
 
 /// Of all pools of the process.
 int keepers() {
@@ -48,13 +39,6 @@ int keepers() {
 bool comes_to_keepers(int count) {
   for (int i = 0; i < 60000 && keepers() != count; ++i) usleep(1000);
   return keepers() == count;
-}
-
-std::byte* bytes_at(void* address) { return static_cast<std::byte*>(address); }
-
-bool is_mapped(const void* address) {
-  unsigned char there = 0;
-  return mincore(const_cast<void*>(address), 4096, &there) == 0 && (there & 1) != 0;
 }
 
 TEST(SegmentPool, MemoryIsAlignedAndHasRoom) {
@@ -100,16 +84,6 @@ std::size_t pages_there(const void* address, std::size_t bytes) {
   std::vector<unsigned char> there(bytes / 4096);
   EXPECT_EQ(mincore(const_cast<void*>(address), bytes, there.data()), 0);
   return static_cast<std::size_t>(std::count_if(there.begin(), there.end(), [](auto page) { return (page & 1) != 0; }));
-}
-
-/// Runs `body` in a child. @return its result, or 100 and more if a signal has ended it
-template <class Body>
-int in_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
 TEST(SegmentPool, ZeroedMemoryIsZeroAndNotTouched) {
@@ -299,67 +273,6 @@ TEST(SegmentPoolDeathTest, WhatIsNoPieceOfItsEndsTheProcess) {
   EXPECT_DEATH(pool.free(memory), "has been freed");
 }
 
-/// Writes a pattern at both ends of each piece, and expects it there later.
-class Churn {
- public:
-  Churn(SegmentPool& pool, unsigned seed) : pool_(pool), random_(seed) {}
-  void run(int operations) {
-    for (int i = 0; i < operations; ++i) {
-      if (pieces_.size() < 4 || (pieces_.size() < 12 && random_() % 2 == 0))
-        add();
-      else
-        (random_() % 3 == 0) ? change() : drop();
-    }
-    while (!pieces_.empty()) drop();
-  }
-  int wrong() const { return wrong_; }
-
- private:
-  struct Piece {
-    std::byte* begin;
-    std::size_t bytes;
-    std::byte mark;
-  };
-  std::size_t some_bytes() { return mib + random_() % (15 * mib); }
-  void mark(Piece& piece) {
-    piece.mark = static_cast<std::byte>(random_());
-    piece.begin[0] = piece.begin[piece.bytes - 1] = piece.mark;
-  }
-  void check(const Piece& piece) { wrong_ += piece.begin[0] != piece.mark ? 1 : 0; }
-  void add() {
-    const std::size_t bytes = some_bytes();
-    const bool zeroed = random_() % 4 == 0;
-    auto* const begin = bytes_at(pool_.allocate(bytes, zeroed));
-    if (begin == nullptr) return;
-    if (zeroed) wrong_ += begin[0] != std::byte{0} || begin[bytes - 1] != std::byte{0} ? 1 : 0;
-    pieces_.push_back({begin, bytes, {}});
-    mark(pieces_.back());
-  }
-  void change() {
-    Piece& piece = pieces_[random_() % pieces_.size()];
-    check(piece);
-    const std::size_t bytes = some_bytes();
-    const std::byte before = piece.begin[0];
-    auto* const resized = bytes_at(pool_.resize(piece.begin, bytes));
-    if (resized == nullptr) return;
-    wrong_ += resized[0] != before ? 1 : 0;
-    piece.begin = resized;
-    piece.bytes = bytes;
-    mark(piece);
-  }
-  void drop() {
-    const std::size_t at = random_() % pieces_.size();
-    check(pieces_[at]);
-    pool_.free(pieces_[at].begin);
-    pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(at));
-  }
-
-  SegmentPool& pool_;
-  std::mt19937 random_;
-  std::vector<Piece> pieces_;
-  int wrong_ = 0;
-};
-
 TEST(SegmentPoolThreads, ManyAtOnceEachHaveTheirOwn) {
   SegmentPool pool({64 * mib, 64 * mib, std::chrono::milliseconds(1)});
   std::atomic<int> wrong = 0;
@@ -380,8 +293,8 @@ TEST(SegmentPoolProcess, TellsItsOwnAddresses) {
   EXPECT_FALSE(SegmentPool::owns(nullptr));
   int local = 0;
   EXPECT_FALSE(SegmentPool::owns(&local));
-  SegmentPool::open_for_process();
-  SegmentPool::open_for_process();
+  SegmentPool::open_for_process(false);
+  SegmentPool::open_for_process(true);
   ASSERT_NE(SegmentPool::of_process(), nullptr);
   SegmentPool& pool = *SegmentPool::of_process();
   void* const memory = pool.allocate(4 * mib);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <new>
@@ -17,9 +18,11 @@
 
 #include "core/config.hpp"
 #include "core/error.hpp"
+#include "core/memory_limit.hpp"
 #include "core/process.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/cpu_blas.hpp"
+#include "pool/segment_pool.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 
@@ -69,6 +72,7 @@ class ScriptedJob final : public Job {
     if (writes) note_writing();
     return attempts.size() > script_.size() || script_[attempts.size() - 1](fates);
   }
+  std::vector<device::HostRange> used_memory() const override { return memory; }
   void finish_on_cpu() override {
     ++finishes;
     if (!cpu_can) throw NoDeviceLeft("the CPU cannot");
@@ -78,6 +82,7 @@ class ScriptedJob final : public Job {
 
   // The needs of the job.
   Needs kind = Needs::alone;
+  std::vector<device::HostRange> memory;
   std::vector<std::size_t> wants;  ///< of devices in turn; empty: part_bytes of each
   std::size_t part_bytes = 4096;
   bool writes = true, cpu_can = true, leaves_more = false;
@@ -121,6 +126,32 @@ TEST(Job, GoesOnWithoutDevicesThatFailInTurnAndEndsOnTheCpu) {
     EXPECT_TRUE(runtime->run(next));
     EXPECT_EQ(next.attempts, (Devices{{false, true, false}}));
   }
+}
+
+TEST(Job, MemoryOfAPoolIsLockedOnceDevicesHaveUsedIt) {
+  pool::SegmentPool::open_for_process(true);
+  pool::SegmentPool& pool = *pool::SegmentPool::of_process();
+  if (memory_limit() < std::size_t{16} << 30) GTEST_SKIP() << "a machine of so little memory locks none of it";
+  constexpr std::size_t bytes = std::size_t{8} << 20;
+  auto* const memory = static_cast<std::byte*>(pool.allocate(bytes));
+  std::memset(memory, 1, bytes);
+  {
+    const auto runtime = runtime_of(1);
+    ScriptedJob job(1, {becomes(0, Fate::well)});
+    job.memory = {{memory, memory + bytes}};
+    EXPECT_TRUE(runtime->run(job));
+    for (int i = 0; i < 60000 && pool.locked_bytes() < bytes; ++i) usleep(1000);  // a minute is a hang
+    EXPECT_EQ(pool.locked_bytes(), bytes);
+  }
+  EXPECT_EQ(pool.locked_bytes(), 0U);
+  const auto runtime = runtime_of(1);
+  ScriptedJob job(1, {});
+  job.memory = {{memory, memory + bytes}};
+  job.part_bytes = 0;  // the CPU does it
+  EXPECT_TRUE(runtime->run(job));
+  usleep(20000);
+  EXPECT_EQ(pool.locked_bytes(), 0U);
+  pool.free(memory);
 }
 
 TEST(Job, IsOverAtOnceWhenDevicesHaveDoneAll) {

@@ -182,6 +182,10 @@ class Run(ToolCase):
         names = [pathlib.Path(file).name for file in self.variables("--devices", "host:1", "--pool")["LD_PRELOAD"].split(":")]
         self.assertEqual(names, ["libtessera_blas.so", "libtessera_lapack.so", "libtessera_memory.so"])
         self.assertNotIn("libtessera_memory.so", self.variables()["LD_PRELOAD"])
+        self.assertNotIn("TESSERA_POOL_LOCK", self.variables("--pool"))
+        locked = self.variables("--devices", "host:1", "--locked-pool")
+        self.assertIn("libtessera_memory.so", locked["LD_PRELOAD"])
+        self.assertEqual(locked["TESSERA_POOL_LOCK"], "1")
 
     def test_options_win_over_the_environment_and_leave_the_rest(self):
         seen = self.variables("--tile", "128", TESSERA_TILE="512", TESSERA_OFFLOAD="never")

@@ -44,7 +44,7 @@ extern "C" {
 void* tessera_malloc(size_t size) {
   const ErrnoKept stays;
   if (size < least_of_pool) return make_small(size);
-  SegmentPool::open_for_process();
+  SegmentPool::open_for_process(true);
   SegmentPool* const pool = SegmentPool::of_process();
   void* const memory = pool != nullptr ? pool->allocate(size) : nullptr;
   return memory != nullptr ? memory : make_small(size);

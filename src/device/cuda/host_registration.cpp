@@ -106,7 +106,7 @@ bool HostRegistry::unregister_by_any(std::uintptr_t begin, CUcontext first) cons
          std::any_of(contexts_.begin(), contexts_.end(), [&](CUcontext context) { return unregister(begin, context); });
 }
 
-bool HostRegistry::lock_own(CUcontext context, HostRange range) {
+bool HostRegistry::lock_own(CUcontext context, HostRange range) noexcept {
   const CurrentContext current(context);
   const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
   return register_pages({begin, reinterpret_cast<std::uintptr_t>(range.end)}, false);

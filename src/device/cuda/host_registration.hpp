@@ -2,8 +2,8 @@
 //
 // Invariants: we register a page at most once. It is unregistered when the last pinning that covers it is gone, so that
 // two contexts can compute on one matrix at a time. Registrations of the application (or another library) are never
-// touched. A registration never outlives the job that requested it. Memory of our own (CudaHostMemory) is the
-// exception: it is locked as long as it exists.
+// touched. A registration never outlives the job that requested it. Memory of our own (CudaHostMemory, segments of a
+// pool) is the exception: whoever owns it decides.
 #pragma once
 
 #include <sys/types.h>
@@ -43,9 +43,8 @@ class HostRegistry {
   /// write-combined. Never throws.
   static bool is_cached(const std::byte* address);
 
-  /// Locks memory of our own. It is no entry, because no operand of a caller lies in it. @return false: it stays
-  /// pageable
-  bool lock_own(CUcontext context, HostRange range);
+  /// Locks memory of our own. It is no entry, since no job's end unlocks it. @return false: it stays pageable
+  bool lock_own(CUcontext context, HostRange range) noexcept;
   /// @return false: CUDA did not release it
   bool unlock_own(CUcontext context, HostRange range) noexcept;
 

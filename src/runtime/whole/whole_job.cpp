@@ -66,6 +66,16 @@ std::vector<WrittenArea> WholeJob::only_written() const {
   return areas;
 }
 
+std::vector<device::HostRange> WholeJob::used_memory() const {
+  std::vector<device::HostRange> ranges;
+  for (const LapackOperand& operand : LapackOperands(problem_)) {
+    if (operand.bytes() == 0) continue;
+    const index_t elements = operand.ld * (operand.cols - 1) + operand.rows;
+    ranges.push_back({operand.address, operand.address + elements * operand.element_bytes});
+  }
+  return ranges;
+}
+
 // The quickest that may try; of equal ones that with most memory.
 std::optional<std::size_t> WholeJob::next_device(std::span<const DeviceCapacity> capacities) const {
   const auto rank = [&](std::size_t d) {

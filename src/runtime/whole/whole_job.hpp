@@ -31,6 +31,7 @@ class WholeJob final : public Job {
   /// @throws NotAvailable if devices do not solve such problems
   std::vector<std::size_t> slab_bytes(const Admission::Stay& stay) override;
   std::vector<WrittenArea> only_written() const override;
+  std::vector<device::HostRange> used_memory() const override;
   /// @throws UnsuitableNumbers, NotAvailable, std::bad_alloc; DeviceLost if an input is torn
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   /// @throws NoDeviceLeft, OutOfDeviceMemory unless a device has solved it
