@@ -297,11 +297,12 @@ TESSERA_API tessera_status tessera_last_job_stats(tessera_context ctx, tessera_j
 TESSERA_API tessera_status tessera_last_job_json(tessera_context ctx, char* text, size_t size, size_t* needed);
 
 /* Large memory that is reused without page faults (docs/memory.md): pieces of 4 MiB and more come from a pool of large
- * pages, smaller ones from malloc. Aligned to 64 bytes at least. NULL where there is none. Such memory is plain memory:
- * any code may use it, and a child after fork has it as its own. Once a call has used a piece on a device, its pages are
- * locked in the background (TESSERA_POOL_LOCK=0: never): CUDA's asynchronous copies of it are asynchronous then. To be given back by tessera_free and resized by
- * tessera_realloc only; these take any pointer that tessera_malloc has returned, and NULL. All are thread-safe, need no
- * context, and change no errno. */
+ * pages, smaller ones from malloc. Aligned to 64 bytes at least. NULL where there is none. Any code may use such memory,
+ * and a child after fork has it as its own. To be given back by tessera_free and resized by tessera_realloc only; these
+ * take any pointer that tessera_malloc has returned, and NULL. All are thread-safe, need no context, and change no errno.
+ *
+ * Once a call has used a piece on a device, its pages are locked in the background, unless TESSERA_POOL_LOCK=0 is set.
+ * Then cudaMemcpyAsync() from it may read it after it has returned, and cudaHostRegister() of it fails. */
 TESSERA_API void* tessera_malloc(size_t size);
 TESSERA_API void tessera_free(void* memory);
 TESSERA_API void* tessera_realloc(void* memory, size_t size);

@@ -77,12 +77,13 @@ void for_each_group(const std::string& root, Visit visit) {
        std::getline(groups, number, ':') && std::getline(groups, controllers, ':') && std::getline(groups, folder);) {
     for (const Mount& mount : mounts) {
       if (mount.is_second_version ? !controllers.empty() : !is_among("memory", controllers)) continue;
-      const bool is_inside = mount.root != "/" && folder.starts_with(mount.root);
+      const bool is_inside = mount.root != "/" && (folder + "/").starts_with(mount.root + "/");
       std::string group = is_inside ? folder.substr(mount.root.size()) : folder;
       for (bool is_top = false; !is_top;) {
         visit(root + mount.folder + group + "/", mount.is_second_version ? second_version : first_version);
-        is_top = group.empty() || group == "/";
-        if (!is_top) group.erase(group.rfind('/'));
+        const std::size_t slash = group.rfind('/');
+        is_top = group == "/" || slash == std::string::npos;
+        if (!is_top) group.erase(slash);
       }
     }
   }

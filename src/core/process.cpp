@@ -411,6 +411,8 @@ void after_fork_in_child() noexcept {
   begin_anew();
 }
 
+bool is_forking() noexcept { return self.forks > 0; }
+
 void leave_devices() noexcept {
   catch_up();
   if (has_begun_to_end.exchange(true, std::memory_order_relaxed)) return;

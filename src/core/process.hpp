@@ -104,6 +104,9 @@ void watch_all_loaded() noexcept;
 /// compute the call, since the outer caller may hold a device.
 bool is_computing() noexcept;
 
+/// Whether the calling thread is making a child, and our handlers have begun: threads may wait for the end of that.
+bool is_forking() noexcept;
+
 /// Whether exit() has begun: devices are to be left.
 bool ending() noexcept;
 

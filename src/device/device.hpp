@@ -23,6 +23,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/page_locker.hpp"
 #include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
 #include "device/device_profile.hpp"
@@ -158,11 +159,9 @@ class Device {
   /// that cannot be locked: copies of it are only slower.
   virtual std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) = 0;
 
-  /// Locks whole pages until unlock_pages(), for all devices of its kind. Such memory is copied without staging. A
-  /// device that reaches all host memory has nothing to do. Any thread may call this. @return false: they are as before
-  virtual bool lock_pages(HostRange /*pages*/) noexcept { return true; }
-  /// @pre lock_pages() has locked just these, and no device copies them @return false: they may still be locked
-  virtual bool unlock_pages(HostRange /*pages*/) noexcept { return true; }
+  /// Locks memory of the process, which all devices of this kind then copy without staging. nullptr: it has none. Any
+  /// thread may call this.
+  virtual PageLocker* page_locker() noexcept { return nullptr; }
 
   /// Host memory that this device copies without staging: page-locked if possible. It must be destroyed before the
   /// device, when no copy uses it. Any thread may call this. @throws std::bad_alloc

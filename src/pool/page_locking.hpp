@@ -1,4 +1,4 @@
-// What a pool and the devices say to each other about page-locking.
+// The interface between a pool and the devices that have its pages locked.
 //
 // Devices copy page-locked memory at the full rate of the link, without a detour. Locking takes about 25 ms for each
 // GiB, unlocking 18. So a pool locks in the background what calls have used, and keeps it locked when it is freed, for
@@ -8,19 +8,9 @@
 #include <chrono>
 #include <cstddef>
 
+#include "core/page_locker.hpp"
+
 namespace tessera::pool {
-
-/// Locks pages, so that devices can copy them at once. Called without the pool's mutex, by its thread, by a thread that
-/// forks, and by the one that ends the locker. Thread-safe.
-class PageLocker {
- public:
-  virtual bool lock(std::byte* begin, std::size_t bytes) noexcept = 0;
-  /// @return false: they may still be locked, and these addresses must never be anything else
-  virtual bool unlock(std::byte* begin, std::size_t bytes) noexcept = 0;
-
- protected:
-  ~PageLocker() = default;
-};
 
 /// A pool whose pieces can be page-locked. Thread-safe; nothing throws.
 class LockablePool {
@@ -28,13 +18,11 @@ class LockablePool {
   virtual bool has(const void* address) const noexcept = 0;
   virtual std::size_t locked_bytes() const noexcept = 0;
   /// Devices have used the piece at this address: its pages will be locked soon, as far as the pool's limit allows.
-  /// @param locker the first one stays the pool's until forget()
+  /// @param locker the first one stays the pool's. It is called without the pool's mutex.
   /// @pre the calling thread may start another one
   virtual void want_locked(const void* address, PageLocker& locker) noexcept = 0;
-  /// Unlocks what this one has locked, and calls it no more. @pre no device copies memory of the pool
-  virtual void forget(PageLocker& locker) noexcept = 0;
-  /// Unlocks the pieces of the program, and locks none until after_fork(): the kernel copies locked pages at once.
-  /// @pre no device copies memory of the pool
+  /// Nothing is locked until as many calls of after_fork(). Unlocks the pieces of the program, since the kernel copies
+  /// locked pages at once. @param patience to wait for that @pre no device copies memory of the pool
   virtual void before_fork(std::chrono::milliseconds patience) noexcept = 0;
   /// In the parent. A program that forks may do so again: nothing is locked for a while.
   virtual void after_fork() noexcept = 0;
@@ -43,8 +31,8 @@ class LockablePool {
   ~LockablePool() = default;
 };
 
-/// libtessera_memory.so exports a function of this name and type. The number changes with the classes above. It returns
-/// nullptr where there is no pool, or none of its pages may be locked.
+/// libtessera_memory.so exports a function of this name and type. The number changes with the classes above and with
+/// PageLocker. The function returns nullptr where there is no pool.
 inline constexpr const char* name_of_preloaded_pool = "tessera_memory_pool_1";
 using PreloadedPool = LockablePool* (*)();
 

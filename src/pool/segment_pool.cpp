@@ -88,7 +88,7 @@ SegmentPool::Limits limits_of_process(bool locks) {
   if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommitment && overcommitment == 2)
     limits.most_kept_bytes = 0;
   limits.most_kept_bytes = bytes_of_setting("TESSERA_POOL_MEMORY").value_or(limits.most_kept_bytes);
-  // Under pressure the kernel takes no locked page. The pool must see it in time, which a small machine does not give.
+  // Under pressure the kernel takes no locked page. So the pool gives them back, which is too late on a small machine.
   limits.least_available_bytes = memory / 8;
   const bool may_lock = is_on("TESSERA_POOL_LOCK", locks) && memory >= least_memory_for_locks && kernel_copies_locked();
   limits.most_locked_bytes = may_lock ? limits.most_kept_bytes : 0;
@@ -116,14 +116,12 @@ bool SegmentPool::owns(const void* address) noexcept {
 }
 
 SegmentPool::~SegmentPool() {
-  {
-    std::unique_lock held = lock();
-    ending_ = true;
-    changed_.notify_all();
-    changed_.wait(held, [this] { return !has_keeper_; });
-  }
-  if (locker_ != nullptr) forget(*locker_);
   trim();
+  std::unique_lock held = lock();
+  changed_.wait(held, [this] { return leaving_ == nullptr && !is_leaving_; });
+  ending_ = true;
+  changed_.notify_all();
+  changed_.wait(held, [this] { return !has_keeper_; });
 }
 
 bool SegmentPool::owns_piece(const void* address) noexcept {
@@ -376,6 +374,7 @@ bool SegmentPool::trim() noexcept {
   held.unlock();
   if (calls) changed_.notify_all();
   release_all(all);
+  await_leaving();
   return all != nullptr;
 }
 
@@ -447,19 +446,21 @@ void SegmentPool::serve() noexcept {
   constexpr std::chrono::milliseconds until_next_look{50};
   pthread_setname_np(pthread_self(), "ts-pool");
   std::unique_lock held = lock();
-  while (!ending_ && (kept_bytes_ + used_bytes_ + locked_bytes_ > 0 || leaving_ != nullptr)) {
+  for (;;) {
     bool is_short = false;
     if (oldest_ != nullptr && locked_bytes_ > 0) {
       held.unlock();
       is_short = is_memory_short();
       held.lock();
     }
+    if (ending_ || (kept_bytes_ + used_bytes_ + locked_bytes_ == 0 && leaving_ == nullptr)) break;
     if (serve_locks(held)) continue;
     const Clock::time_point now = Clock::now();
-    const auto goes = [&](const Segment& s) { return is_short || s.freed_at + limits_.patience <= now; };
-    if (Segment* const idle = take_oldest(goes)) {
+    Segment* going = take_oldest([&](const Segment& s) { return s.freed_at + limits_.patience <= now; });
+    if (going == nullptr && is_short) going = take_locked_kept();
+    if (going != nullptr) {
       held.unlock();
-      release_all(idle);
+      release_all(going);
       held.lock();
     } else if (oldest_ != nullptr) {
       const Clock::time_point next = oldest_->freed_at + limits_.patience;

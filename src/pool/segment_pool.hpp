@@ -6,9 +6,9 @@
 // kernel's, as those of malloc's own large pieces are.
 //
 // The kernel may take the pages of kept segments under pressure (MADV_FREE), also under that of a cgroup. They go back
-// after some idle seconds, by a thread. It begins when a program that has freed a piece asks for another, and lives while
-// there are segments; without it nothing is kept. A child after fork has what is used as plain memory, none of the pages
-// of what was kept, and goes on with a pool of its own. No handler is needed for it.
+// after some idle seconds, by a thread. It begins when a program that has freed a piece asks for another, or when pages
+// are to be locked. It lives while there are segments; without it nothing is kept. A child after fork has what is used
+// as plain memory, none of the pages of what was kept, and goes on with a pool of its own. It needs no handler for that.
 //
 // Pages of segments that devices have used are locked by the thread (page_locking.hpp), and stay so when a segment is
 // freed. Such a segment is given back by the thread alone, which unlocks it before. Its size does not change.
@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include "core/memory_limit.hpp"
 #include "pool/child_mark.hpp"
 #include "pool/page_locking.hpp"
 #include "pool/segment_table.hpp"
@@ -39,7 +40,8 @@ class SegmentPool final : public LockablePool {
     std::chrono::milliseconds patience = std::chrono::seconds(5);  ///< after which kept segments go back
     std::size_t most_locked_bytes = 0;                             ///< of segments whose pages are locked
     std::chrono::milliseconds until_locks = std::chrono::seconds(2);  ///< after a fork
-    std::size_t least_available_bytes = 0;  ///< of the machine's memory: with less, kept segments go if any are locked
+    std::size_t least_available_bytes = 0;  ///< while less memory is available, nothing locked is kept
+    std::size_t (*available)() = [] { return available_memory(); };
   };
 
   /// Makes the pool of the process, which is never destroyed; not from within malloc. Limits follow its memory and the
@@ -78,7 +80,6 @@ class SegmentPool final : public LockablePool {
 
   std::size_t locked_bytes() const noexcept override;
   void want_locked(const void* address, PageLocker& locker) noexcept override;
-  void forget(PageLocker& locker) noexcept override;
   void before_fork(std::chrono::milliseconds patience) noexcept override;
   void after_fork() noexcept override;
 
@@ -103,24 +104,26 @@ class SegmentPool final : public LockablePool {
   // With the mutex:
   void push_newest(Segment& segment) noexcept;
   void unlink(Segment& segment) noexcept;
+  Segment* take_locked_kept() noexcept;
   template <class Which>
   Segment* take_oldest(Which which) noexcept;
   // The thread that gives back what is idle.
   void ensure_keeper() noexcept;
   void serve() noexcept;
   // Page-locking (segment_locks.cpp):
+  bool may_lock() const noexcept { return limits_.most_locked_bytes > 0; }
   bool has_locked_pages(const Segment& segment) const noexcept;
   bool leave_unlocked(Segment& segment) noexcept;
   bool leave_to_keeper(Segment& segment) noexcept;
   void recall_wanted(const Segment& segment) noexcept;
-  void lock_wanted() noexcept;
+  void await_leaving() noexcept;
+  void lock_one() noexcept;
   void forget_locks() noexcept;
   bool is_memory_short() const noexcept;
   // With the mutex, which they let go of meanwhile:
   bool serve_locks(std::unique_lock<std::mutex>& held) noexcept;
+  void unlock_used(std::unique_lock<std::mutex>& held) noexcept;
   void change_lock(Segment& segment, Segment::Lock wanted, std::unique_lock<std::mutex>& held) noexcept;
-  template <class Which>
-  void unlock_all(Which which, std::unique_lock<std::mutex>& held) noexcept;
 
   const Limits limits_;
   const ChildMark mark_;
@@ -143,9 +146,11 @@ class SegmentPool final : public LockablePool {
   PageLocker* locker_ = nullptr;
   Segment* leaving_ = nullptr;  ///< locked ones that are to be given back, linked by `newer`
   std::size_t locked_bytes_ = 0;
-  bool has_wanted_ = false;    ///< some segment may have Lock::wanted
-  bool is_changing_ = false;   ///< some segment has Lock::changing: one at a time
-  bool locks_barred_ = false;  ///< nothing is locked, nor unlocked by the keeper
+  bool has_wanted_ = false;   ///< some segment may have Lock::wanted
+  bool is_changing_ = false;  ///< some segment has Lock::changing
+  bool fork_waits_ = false;   ///< until no used segment is locked
+  bool is_leaving_ = false;   ///< the keeper gives back one of those
+  int bars_ = 0;              ///< forks under way: the keeper changes no lock
   Clock::time_point no_locks_until_ = {};
 };
 

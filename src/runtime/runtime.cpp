@@ -69,7 +69,6 @@ class Runtime::Implementation {
 
  public:  // to the runtime
   std::vector<kernels::Accelerator> accelerators;
-  PoolLocks pool_locks{accelerators};
   SpareMemory spare_memory;  // of devices
   CpuWorker cpu_worker;
   const OldValuesPlace old_values_place;
@@ -100,6 +99,7 @@ Runtime::Implementation::Implementation(std::vector<kernels::Accelerator> all, c
   if (accelerators.empty()) throw InternalError("runtime: no devices");
   if (old_values_place != OldValuesPlace::nowhere)
     host_copies.emplace(HostCopies::threads_for(accelerators.size()), most_bytes_on_host());
+  watch_forks_for_pools();
   const double begin_s = device::now_seconds();
   // First, since the threads take some time to find their processors, and no notice of the rest before there is a job.
   crew.emplace(accelerators, Admission::most_calls, idle_patience, [this] { give_back_memory(); });
@@ -128,7 +128,6 @@ bool Runtime::Implementation::run(Job& job) {
     if (!job.may_have_written()) throw;
     std::rethrow_exception(partly_written);
   }
-  if (begin_s > 0) note_used_memory(job);
   tell(job, begin_s > 0 ? begin_s : device::now_seconds());
   note_use();
   return true;
@@ -151,7 +150,7 @@ Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness
   for (const std::size_t each : bytes) used.push_back(each > 0);
   if (std::find(used.begin(), used.end(), true) == used.end()) return Next::cpu;
   bool threads_have_worked = false;
-  const PoolLocks::Use use_of_pools;
+  const UseOfPools use_of_pools;
   const AtEnd at_end([&] { note_idle(used, threads_have_worked); });
   if (const std::vector<bool> provided = provide(*stay, bytes); provided != used) {
     if (needs.kind == Needs::parts && !job.may_have_written()) return Next::replan;
@@ -174,6 +173,7 @@ Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness
     });
     if (!job.attempt(*stay, fates)) return Next::cpu;
   }
+  note_used_memory(job);
   threads_have_worked = needs.kind == Needs::parts;
   // If all devices are well and work is left, they cannot do it.
   if (std::all_of(fates.begin(), fates.end(), [](const DeviceFate& f) { return f.kind == DeviceFate::Kind::well; }))
@@ -235,7 +235,8 @@ void Runtime::Implementation::leave_out_failed(std::span<const DeviceFate> fates
 // Has pools lock the memory of a job that devices have worked at, for the next one.
 void Runtime::Implementation::note_used_memory(const Job& job) {
   try {
-    pool_locks.note_used(job.used_memory());
+    PageLocker* const locker = accelerators.front().device->page_locker();
+    if (locker != nullptr) want_locked(job.used_memory(), *locker);
   } catch (const std::bad_alloc&) {  // it stays as it is
   }
 }

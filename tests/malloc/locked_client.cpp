@@ -1,7 +1,8 @@
 // A program that multiplies matrices in memory of malloc, and forks, while the pool of libtessera_memory.so has its pages
 // locked and unlocked: run over that library and libtessera.so, of which it knows the pool's count of locked bytes only.
 // Products are exact, so every element is checked, also after the parent, its child or realloc has written. Prints how
-// long forks took. Status 1 if something is wrong, or nothing was ever locked.
+// long forks took. Status 1 if something is wrong, or nothing was ever locked; 77 if
+// nothing may be.
 //
 // usage: locked_client N FORKS LOCKED_FORKS [GIB]
 //   N             size of the matrices
@@ -21,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/memory_limit.hpp"
 #include "pool/page_locking.hpp"
 
 namespace {
@@ -44,6 +46,9 @@ Function find(const char* name) {
   }
   return found;
 }
+
+/// Where the process may have too little memory, none is locked (docs/memory.md).
+bool may_be_locked() { return tessera::memory_limit() >= std::size_t{16} << 30; }
 
 std::size_t locked_bytes() {
   static const auto pool = find<tessera::pool::PreloadedPool>(tessera::pool::name_of_preloaded_pool);
@@ -97,7 +102,7 @@ class Matrix {
 class Product {
  public:
   explicit Product(int n) : n_(n), B_(n), dgemm_(find<Dgemm>("dgemm_")) {
-    B_.for_each([&](double& element, std::size_t i, std::size_t j) { element = i + j + 1 == last() + 1 ? 2 : 0; });
+    B_.for_each([&](double& element, std::size_t i, std::size_t j) { element = i + j == last() ? 2 : 0; });
   }
   /// @return whether A B is right, in memory that is new or has been freed before
   bool is_right(Matrix& A, int seed) {
@@ -157,6 +162,7 @@ bool wait_until_locked(Product& product, Matrix& A, int seed, std::size_t bytes)
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
+  if (!may_be_locked()) return 77;
   const int n = std::atoi(argv[1]), forks = std::atoi(argv[2]), locked_forks = std::atoi(argv[3]);
   const std::size_t bytes = (argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 0) << 30;
   std::atomic<bool> is_over = false;

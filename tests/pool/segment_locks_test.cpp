@@ -27,14 +27,22 @@ class RecordingLocker final : public PageLocker {
   }
   bool unlock(std::byte* begin, std::size_t bytes) noexcept override {
     const std::lock_guard held(mutex_);
-    wrong_ += is_mapped(begin) && is_mapped(begin + bytes - 4096) ? 0 : 1;
+    std::vector<unsigned char> pages(bytes / 4096);
+    wrong_ += mincore(begin, bytes, pages.data()) == 0 ? 0 : 1;  // else it has been given back
     const auto found = locked_.find(begin);
     wrong_ += found != locked_.end() && found->second == bytes ? 0 : 1;
     if (refuses_) return false;
+    is_waiting_ = waits_.load();
+    while (waits_) usleep(100);
     locked_.erase(begin);
     return true;
   }
   void refuse() { refuses_ = true; }
+  void wait_in_unlock() { waits_ = true; }
+  void await_waiting() const {
+    while (!is_waiting_) usleep(100);
+  }
+  void go_on() { waits_ = false; }
   bool has(const void* address) {
     const std::lock_guard held(mutex_);
     return locked_.contains(bytes_at(const_cast<void*>(address)));
@@ -47,7 +55,9 @@ class RecordingLocker final : public PageLocker {
  private:
   std::mutex mutex_;
   std::map<std::byte*, std::size_t> locked_;
-  bool refuses_ = false;
+  std::atomic<bool> refuses_ = false;
+  std::atomic<bool> waits_ = false;
+  std::atomic<bool> is_waiting_ = false;
   int wrong_ = 0;
 };
 
@@ -133,14 +143,26 @@ TEST(SegmentLocks, WhatIsIdleIsUnlockedAndGoesBack) {
   EXPECT_EQ(locker.count(), 0U);
 }
 
-TEST(SegmentLocks, UnderPressureNothingIsKept) {
+TEST(SegmentLocks, UnderPressureNothingIsLockedNorKeptSo) {
+  static std::atomic<std::size_t> available = 1000;
   RecordingLocker locker;
   SegmentPool::Limits limits = with_locks();
-  limits.least_available_bytes = static_cast<std::size_t>(-1);  // more than any machine has
+  limits.least_available_bytes = 1000;
+  limits.available = [] { return available.load(); };
   SegmentPool pool(limits);
+  begin_to_keep(pool);
   void* const memory = locked(pool, 8 * mib, locker);
+  void* const other = written(pool, 16 * mib);
+  pool.free(written(pool, 32 * mib));
   pool.free(memory);
-  EXPECT_TRUE(comes_true([&] { return pool.kept_bytes() == 0 && locker.count() == 0; }));
+  EXPECT_EQ(pool.kept_bytes(), 40 * mib);
+  available = 999;
+  EXPECT_TRUE(comes_true([&] { return locker.count() == 0 && pool.locked_bytes() == 0; }));
+  EXPECT_EQ(pool.kept_bytes(), 32 * mib) << "the kernel can take it by itself";
+  pool.want_locked(other, locker);
+  usleep(20000);
+  EXPECT_EQ(locker.count(), 0U);
+  pool.free(other);
 }
 
 TEST(SegmentLocks, NoMoreIsLockedThanMayBe) {
@@ -215,22 +237,49 @@ TEST(SegmentLocks, ForkUnlocksWhatIsUsedAndNothingIsLockedSoonAfter) {
   pool.free(used);
 }
 
-TEST(SegmentLocks, ALockerThatEndsHasUnlockedAll) {
-  RecordingLocker first;
-  RecordingLocker second;
+TEST(SegmentLocks, WhatIsFreedWhileItIsUnlockedIsNotKept) {
+  RecordingLocker locker;
   SegmentPool pool(with_locks());
-  void* const used = locked(pool, 8 * mib, first);
-  void* const kept = locked(pool, 16 * mib, first);
-  pool.free(kept);
-  pool.want_locked(used, second);  // the first one stays
-  pool.forget(second);
-  EXPECT_EQ(first.count(), 2U);
-  pool.forget(first);
-  EXPECT_EQ(first.count(), 0U);
-  EXPECT_EQ(pool.locked_bytes(), 0U);
-  pool.want_locked(used, second);
-  EXPECT_TRUE(comes_true([&] { return second.has(used); }));
-  pool.free(used);
+  void* const memory = locked(pool, 8 * mib, locker);
+  locker.wait_in_unlock();
+  std::thread forks([&] { pool.before_fork(std::chrono::seconds(60)); });
+  locker.await_waiting();
+  pool.free(memory);
+  EXPECT_EQ(pool.kept_bytes(), 8 * mib);
+  locker.go_on();
+  forks.join();
+  EXPECT_EQ(pool.kept_bytes(), 0U) << "the kernel could not take it";
+  pool.after_fork();
+}
+
+TEST(SegmentLocks, TwoForksAtOnceBarUntilBothAreOver) {
+  RecordingLocker locker;
+  SegmentPool::Limits limits = with_locks();
+  limits.until_locks = {};
+  SegmentPool pool(limits);
+  void* const memory = written(pool, 8 * mib);
+  pool.before_fork(std::chrono::seconds(60));
+  pool.before_fork(std::chrono::seconds(60));
+  pool.after_fork();
+  pool.want_locked(memory, locker);
+  usleep(20000);
+  EXPECT_EQ(locker.count(), 0U);
+  pool.after_fork();
+  pool.want_locked(memory, locker);
+  EXPECT_TRUE(comes_true([&] { return locker.has(memory); }));
+  pool.free(memory);
+}
+
+TEST(SegmentLocks, APieceThatIsLargerThanWhatWasAskedForIsLocked) {
+  RecordingLocker locker;
+  SegmentPool pool(with_locks());
+  for (const std::size_t bytes : {4 * mib + 4096, 8 * mib + 4096, 80 * mib + 4096}) {
+    void* const memory = pool.allocate(bytes);
+    std::memset(memory, 7, bytes);
+    pool.want_locked(memory, locker);
+    EXPECT_TRUE(comes_true([&] { return locker.has(memory); })) << bytes;
+    pool.free(memory);
+  }
 }
 
 TEST(SegmentLocks, AddressesThatCannotBeUnlockedStayTaken) {
@@ -267,28 +316,29 @@ TEST(SegmentLocksThreads, ManyAtOnceWithForksAmongThem) {
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       Churn churn(pool, t);
-      churn.run(500, [&](std::byte* memory) {
+      churn.run(200, [&](std::byte* memory) {
         std::memset(memory + 1, 3, pool.capacity_of(memory) - 2);
         pool.want_locked(memory, locker);
       });
       wrong += churn.wrong();
     });
   }
-  std::thread handlers([&] {
-    while (!is_over) {
-      pool.before_fork(std::chrono::milliseconds(1));
-      pool.after_fork();
-      pool.forget(locker);
-      usleep(2000);
-    }
-  });
+  std::vector<std::thread> handlers;
+  for (int t = 0; t < 2; ++t) {
+    handlers.emplace_back([&] {
+      while (!is_over) {
+        pool.before_fork(std::chrono::milliseconds(1));
+        pool.after_fork();
+        usleep(2000);
+      }
+    });
+  }
   for (std::thread& thread : threads) thread.join();
   is_over = true;
-  handlers.join();
-  pool.forget(locker);
+  for (std::thread& thread : handlers) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(pool.used_bytes(), 0U);
-  EXPECT_EQ(locker.count(), 0U);
+  EXPECT_TRUE(comes_true([&] { return locker.count() == 0 && pool.locked_bytes() == 0; })) << "after a millisecond";
 }
 
 }  // namespace

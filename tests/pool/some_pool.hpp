@@ -1,4 +1,4 @@
-// What tests of pools have in common.
+// Pools, pieces of memory and children for the tests of pools.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -322,9 +322,7 @@ std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ran
   return std::make_unique<CudaHostPinning>(std::move(keys));
 }
 
-bool CudaDevice::lock_pages(HostRange pages) noexcept { return HostRegistry::instance().lock_own(context_, pages); }
-
-bool CudaDevice::unlock_pages(HostRange pages) noexcept { return HostRegistry::instance().unlock_own(context_, pages); }
+PageLocker* CudaDevice::page_locker() noexcept { return &HostRegistry::instance(); }
 
 std::unique_ptr<HostMemory> CudaDevice::host_memory(std::size_t bytes) {
   return std::make_unique<CudaHostMemory>(context_, bytes);

@@ -57,8 +57,7 @@ class CudaDevice final : public Device {
   EventPtr record(StreamId stream) override;
   void wait(StreamId stream, const EventPtr& event) override;
   std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) override;
-  bool lock_pages(HostRange pages) noexcept override;
-  bool unlock_pages(HostRange pages) noexcept override;
+  PageLocker* page_locker() noexcept override;
   std::unique_ptr<HostMemory> host_memory(std::size_t bytes) override;
   bool on_completion(std::function<void()> listener) override;
   void attach_thread() override;

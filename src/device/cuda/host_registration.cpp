@@ -47,11 +47,16 @@ HostRegistry& HostRegistry::instance() {
 }
 
 void HostRegistry::add_context(CUcontext context) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(contexts_mutex_);
   if (std::find(contexts_.begin(), contexts_.end(), context) == contexts_.end()) contexts_.push_back(context);
 }
 
-bool HostRegistry::unregister(std::uintptr_t begin, CUcontext by) const noexcept {
+CUcontext HostRegistry::context_at(std::size_t number) noexcept {
+  const std::lock_guard lock(contexts_mutex_);
+  return number < contexts_.size() ? contexts_[number] : nullptr;
+}
+
+bool HostRegistry::unregister(std::uintptr_t begin, CUcontext by) noexcept {
   const CurrentContext current(by);
   if (cudaHostUnregister(pointer(begin)) == cudaSuccess) return true;
   forget_error();
@@ -101,9 +106,24 @@ void HostRegistry::release(std::span<const std::uintptr_t> keys) noexcept {
   }
 }
 
-bool HostRegistry::unregister_by_any(std::uintptr_t begin, CUcontext first) const noexcept {
-  return unregister(begin, first) ||
-         std::any_of(contexts_.begin(), contexts_.end(), [&](CUcontext context) { return unregister(begin, context); });
+bool HostRegistry::unregister_by_any(std::uintptr_t begin, CUcontext first) noexcept {
+  if (unregister(begin, first)) return true;
+  for (std::size_t number = 0; CUcontext const context = context_at(number); ++number) {
+    if (context != first && unregister(begin, context)) return true;
+  }
+  return false;
+}
+
+bool HostRegistry::lock(std::byte* begin, std::size_t bytes) noexcept {
+  for (std::size_t number = 0; CUcontext const context = context_at(number); ++number) {
+    if (lock_own(context, {begin, begin + bytes})) return true;
+  }
+  return false;
+}
+
+bool HostRegistry::unlock(std::byte* begin, std::size_t bytes) noexcept {
+  CUcontext const first = context_at(0);
+  return first != nullptr && unlock_own(first, {begin, begin + bytes});
 }
 
 bool HostRegistry::lock_own(CUcontext context, HostRange range) noexcept {
@@ -113,7 +133,6 @@ bool HostRegistry::lock_own(CUcontext context, HostRange range) noexcept {
 }
 
 bool HostRegistry::unlock_own(CUcontext context, HostRange range) noexcept {
-  const std::lock_guard lock(mutex_);  // guards contexts_
   return unregister_by_any(reinterpret_cast<std::uintptr_t>(range.begin), context);
 }
 

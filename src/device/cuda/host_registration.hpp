@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "core/page_locker.hpp"
 #include "device/cuda/cuda_context.hpp"
 #include "device/device.hpp"
 #include "device/host_memory.hpp"
@@ -21,7 +22,7 @@
 
 namespace tessera::device::cuda {
 
-class HostRegistry {
+class HostRegistry final : public PageLocker {
  public:
   /// The only instance; never destroyed.
   static HostRegistry& instance();
@@ -48,6 +49,10 @@ class HostRegistry {
   /// @return false: CUDA did not release it
   bool unlock_own(CUcontext context, HostRange range) noexcept;
 
+  /// Locks and unlocks memory of our own by the first context that can.
+  bool lock(std::byte* begin, std::size_t bytes) noexcept override;
+  bool unlock(std::byte* begin, std::size_t bytes) noexcept override;
+
   /// Whether we have page-locked some of the range, for any job. Thread-safe.
   bool overlaps(HostRange range);
 
@@ -62,12 +67,15 @@ class HostRegistry {
     int pinnings = 0;
   };
 
-  bool unregister(std::uintptr_t begin, CUcontext by) const noexcept;
-  /// Tries the given context first, then all others.
-  bool unregister_by_any(std::uintptr_t begin, CUcontext first) const noexcept;
+  static bool unregister(std::uintptr_t begin, CUcontext by) noexcept;
+  /// Tries the given context first, then all others. Takes milliseconds for each 64 MiB.
+  bool unregister_by_any(std::uintptr_t begin, CUcontext first) noexcept;
+  /// The context of this number, by age; nullptr: there are fewer.
+  CUcontext context_at(std::size_t number) noexcept;
 
-  std::mutex mutex_;  // guards the following members
+  std::mutex contexts_mutex_;
   std::vector<CUcontext> contexts_;
+  std::mutex mutex_;                         // guards the following member
   std::map<std::uintptr_t, Entry> entries_;  // by first address; they do not overlap
 };
 

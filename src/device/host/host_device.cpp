@@ -440,6 +440,16 @@ void HostDevice::execute_work(Stream& stream, Operation& operation) {
 
 std::unique_ptr<HostPinning> HostDevice::pin_host(std::span<const HostRange>) { return nullptr; }
 
+// Its copies are those of processors, which reach all memory.
+PageLocker* HostDevice::page_locker() noexcept {
+  class Nothing final : public PageLocker {
+    bool lock(std::byte* /*begin*/, std::size_t /*bytes*/) noexcept override { return true; }
+    bool unlock(std::byte* /*begin*/, std::size_t /*bytes*/) noexcept override { return true; }
+  };
+  static Nothing nothing_to_do;
+  return &nothing_to_do;
+}
+
 bool HostDevice::on_completion(std::function<void()> listener) {
   std::shared_ptr<Listener> next;
   if (listener) {

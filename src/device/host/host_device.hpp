@@ -65,6 +65,7 @@ class HostDevice : public Device {
   void wait(StreamId stream, const EventPtr& event) override;
 
   std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) override;
+  PageLocker* page_locker() noexcept override;
   /// The stream threads call the listener after each event has completed or failed. When this returns, no call of the
   /// former listener is running. @pre not called by a listener
   bool on_completion(std::function<void()> listener) override;

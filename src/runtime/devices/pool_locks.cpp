@@ -5,18 +5,25 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <new>
 
 #include "core/process.hpp"
+#include "core/thread.hpp"
 #include "pool/segment_pool.hpp"
 
 namespace tessera::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds fork_patience{500};
+
+/// What a driver takes to unlock it, and half as much again.
+std::chrono::milliseconds time_for(std::size_t locked_bytes) {
+  return std::chrono::milliseconds(27 * (locked_bytes >> 30));
+}
 
 using Pools = std::array<pool::LockablePool*, 2>;
 
@@ -27,87 +34,96 @@ Pools pools_of_process() {
   return {pool::SegmentPool::of_process(), preloaded != nullptr ? preloaded() : nullptr};
 }
 
-/// Jobs that may use pools, and the thread that forks.
+/// Jobs that may use pools, and threads that fork.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;
   int jobs = 0;
-  bool is_closed = false;
+  int forks = 0;
 };
 Gate& gate() {
   static Gate* const the_gate = new Gate;  // also used while the process ends
   return *the_gate;
 }
 
-bool is_any_locked(const Pools& pools) {
-  return std::any_of(pools.begin(), pools.end(),
-                     [](const pool::LockablePool* each) { return each != nullptr && each->locked_bytes() > 0; });
-}
+/// Of the devices; none while the process ends.
+class Locker final : public PageLocker {
+ public:
+  bool lock(std::byte* begin, std::size_t bytes) noexcept override {
+    const process::Pass driving(process::Work::driving);
+    return driving && of_devices.load()->lock(begin, bytes);
+  }
+  bool unlock(std::byte* begin, std::size_t bytes) noexcept override {
+    const process::Pass driving(process::Work::driving);
+    return driving && of_devices.load()->unlock(begin, bytes);
+  }
+  std::atomic<PageLocker*> of_devices = nullptr;
+};
+constinit Locker the_locker;
+
+/// Those in which the fork that the thread makes has barred locking.
+constinit thread_local Pools barred = {};
 
 void before_fork() noexcept {
   const Pools pools = pools_of_process();
-  if (!is_any_locked(pools)) return;
+  const auto has_locked = [](const pool::LockablePool* each) { return each != nullptr && each->locked_bytes() > 0; };
+  if (std::none_of(pools.begin(), pools.end(), has_locked)) return;
+  const WithoutCancellation stays;
+  // Jobs may wait for this fork already.
+  const std::chrono::milliseconds patience = process::is_forking() ? std::chrono::milliseconds(0) : fork_patience;
   std::unique_lock held(gate().mutex);
-  gate().is_closed = true;
-  const bool is_idle = gate().changed.wait_for(held, fork_patience, [] { return gate().jobs == 0; });
-  for (pool::LockablePool* const each : pools) {
-    if (is_idle && each != nullptr) each->before_fork(fork_patience);
+  ++gate().forks;
+  if (gate().changed.wait_for(held, patience, [] { return gate().jobs == 0; })) {
+    barred = pools;
+    for (pool::LockablePool* const each : pools) {
+      if (each != nullptr) each->before_fork(fork_patience + time_for(each->locked_bytes()));
+    }
   }
-  gate().is_closed = false;
+  --gate().forks;
   gate().changed.notify_all();
 }
 
 void after_fork_in_parent() noexcept {
-  for (pool::LockablePool* const each : pools_of_process()) {
+  for (pool::LockablePool*& each : barred) {
     if (each != nullptr) each->after_fork();
+    each = nullptr;
   }
 }
 
-void after_fork_in_child() noexcept { new (&gate()) Gate; }
-
-/// Once devices are open: handlers run in the opposite order of their registration, so these run before a driver's.
-void register_handlers() {
-  static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  static_cast<void>(registered);
+void after_fork_in_child() noexcept {
+  barred = {};
+  new (&gate()) Gate;
 }
 
 }  // namespace
 
-PoolLocks::Use::Use() noexcept {
+UseOfPools::UseOfPools() noexcept {
+  const WithoutCancellation stays;
   std::unique_lock held(gate().mutex);
-  gate().changed.wait(held, [] { return !gate().is_closed; });
+  gate().changed.wait(held, [] { return gate().forks == 0; });
   ++gate().jobs;
 }
 
-PoolLocks::Use::~Use() {
+UseOfPools::~UseOfPools() {
   const std::lock_guard held(gate().mutex);
-  if (--gate().jobs == 0 && gate().is_closed) gate().changed.notify_all();
+  if (--gate().jobs == 0) gate().changed.notify_all();
 }
 
-PoolLocks::~PoolLocks() {
-  for (pool::LockablePool* const each : pools_of_process()) {
-    if (each != nullptr) each->forget(*this);
-  }
+void watch_forks_for_pools() noexcept {
+  gate();
+  pools_of_process();
+  static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  static_cast<void>(registered);
 }
 
-void PoolLocks::note_used(std::span<const device::HostRange> ranges) noexcept {
+void want_locked(std::span<const device::HostRange> ranges, PageLocker& locker) noexcept {
+  PageLocker* none = nullptr;
+  the_locker.of_devices.compare_exchange_strong(none, &locker);
   for (pool::LockablePool* const each : pools_of_process()) {
     for (const device::HostRange& range : ranges) {
-      if (each == nullptr || !each->has(range.begin)) continue;
-      register_handlers();
-      each->want_locked(range.begin, *this);
+      if (each != nullptr && each->has(range.begin)) each->want_locked(range.begin, the_locker);
     }
   }
-}
-
-bool PoolLocks::lock(std::byte* begin, std::size_t bytes) noexcept {
-  const process::Pass driving(process::Work::driving);
-  return driving && accelerators_.front().device->lock_pages({begin, begin + bytes});
-}
-
-bool PoolLocks::unlock(std::byte* begin, std::size_t bytes) noexcept {
-  const process::Pass driving(process::Work::driving);
-  return driving && accelerators_.front().device->unlock_pages({begin, begin + bytes});
 }
 
 }  // namespace tessera::runtime

@@ -1,46 +1,33 @@
 // Has pools of host memory lock the pages that jobs have used, so that devices copy them at once (pool/page_locking.hpp).
-// One for each runtime.
 //
-// Pages of a pool are unlocked where no job uses them: when nobody uses the segment, at the end of the runtime, and
-// before fork, which waits for jobs, and keeps new ones from beginning, for half a second at most. If some job takes
-// longer, the fork is slower, since the kernel copies locked pages at once.
+// Pages are unlocked where no job uses them: when nobody uses the segment, and before a fork. The fork waits for jobs,
+// and keeps new ones from beginning, for half a second at most. If some job takes longer, pages stay locked, and the
+// fork takes longer, since the kernel copies locked pages at once. All of it is the process's, for all runtimes: what is
+// locked stays so when a runtime ends.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
+#include "core/page_locker.hpp"
 #include "device/device.hpp"
-#include "kernels/backend.hpp"
-#include "pool/page_locking.hpp"
 
 namespace tessera::runtime {
 
-class PoolLocks final : public pool::PageLocker {
+/// Held while devices may copy memory of a pool. Waits for a fork that unlocks.
+class UseOfPools {
  public:
-  /// @param accelerators outlive this
-  explicit PoolLocks(std::span<const kernels::Accelerator> accelerators) noexcept : accelerators_(accelerators) {}
-  /// @pre no job runs
-  ~PoolLocks();
-  PoolLocks(const PoolLocks&) = delete;
-  PoolLocks& operator=(const PoolLocks&) = delete;
-
-  /// Held while devices may copy memory of a pool: nothing is unlocked that is in use. Waits for a thread that unlocks.
-  class Use {
-   public:
-    Use() noexcept;
-    ~Use();
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-  };
-
-  /// A job has used the memory: pieces of pools that it lies in will be locked. Thread-safe.
-  void note_used(std::span<const device::HostRange> ranges) noexcept;
-
- private:
-  bool lock(std::byte* begin, std::size_t bytes) noexcept override;
-  bool unlock(std::byte* begin, std::size_t bytes) noexcept override;
-
-  std::span<const kernels::Accelerator> accelerators_;
+  UseOfPools() noexcept;
+  ~UseOfPools();
+  UseOfPools(const UseOfPools&) = delete;
+  UseOfPools& operator=(const UseOfPools&) = delete;
 };
+
+/// To be called once devices are open, when a runtime is made: handlers of fork run in the opposite order of their
+/// registration, so ours run before those of a driver.
+void watch_forks_for_pools() noexcept;
+
+/// Devices have used the memory: pieces of pools that it lies in will be locked. Thread-safe.
+/// @param locker of these devices; that of the first call stays
+void want_locked(std::span<const device::HostRange> ranges, PageLocker& locker) noexcept;
 
 }  // namespace tessera::runtime

@@ -2,14 +2,14 @@
 #include "runtime/devices/pool_locks.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <memory>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,44 +22,30 @@ namespace pool_locks_test {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-class LockingDevice final : public device::HostDevice {
- public:
-  LockingDevice() : HostDevice(0, HostDeviceSettings{}) {}
-  bool lock_pages(device::HostRange pages) noexcept override {
-    locked += pages.end - pages.begin;
-    return true;
-  }
-  bool unlock_pages(device::HostRange pages) noexcept override {
-    locked -= pages.end - pages.begin;
-    return true;
-  }
-  std::atomic<std::ptrdiff_t> locked = 0;
-};
-
 class PoolLocksTest : public testing::Test {
  protected:
   void SetUp() override {
     pool::SegmentPool::open_for_process(true);
     pool_ = pool::SegmentPool::of_process();
     if (memory_limit() < std::size_t{16} << 30) GTEST_SKIP() << "a machine of so little memory locks none of it";
-    auto device = std::make_unique<LockingDevice>();
-    device_ = device.get();
-    accelerators_.push_back({std::move(device), nullptr});
-    locks_.emplace(accelerators_);
+    watch_forks_for_pools();
     memory_ = static_cast<std::byte*>(pool_->allocate(8 * mib));
     std::memset(memory_, 1, 8 * mib);
   }
   void TearDown() override {
-    locks_.reset();
     if (memory_ != nullptr) pool_->free(memory_);
+    pool_->trim();
+  }
+  void want(const std::byte* address) {
+    want_locked(std::vector<device::HostRange>{{address, address + 4}}, *device_.page_locker());
   }
   /// Nothing is locked for a while after a fork. A minute is a hang.
   bool becomes_locked() {
     for (int i = 0; i < 6000 && pool_->locked_bytes() == 0; ++i) {
-      locks_->note_used(std::vector<device::HostRange>{{memory_ + mib, memory_ + 2 * mib}});
+      want(memory_ + mib);
       usleep(10000);
     }
-    return pool_->locked_bytes() == 8 * mib && device_->locked == static_cast<std::ptrdiff_t>(8 * mib);
+    return pool_->locked_bytes() == 8 * mib;
   }
   bool child_sees_memory() {
     const pid_t child = fork();
@@ -69,16 +55,14 @@ class PoolLocksTest : public testing::Test {
   }
 
   pool::SegmentPool* pool_ = nullptr;
-  LockingDevice* device_ = nullptr;
-  std::vector<kernels::Accelerator> accelerators_;
-  std::optional<PoolLocks> locks_;
+  device::HostDevice device_{0, HostDeviceSettings{}};
   std::byte* memory_ = nullptr;
 };
 
 TEST_F(PoolLocksTest, MemoryOfAPoolIsLockedAndNoOther) {
-  int local = 0;
-  const auto* const address = reinterpret_cast<const std::byte*>(&local);
-  locks_->note_used(std::vector<device::HostRange>{{address, address + 4}, {nullptr, nullptr}});
+  const std::byte local{};
+  want(&local);
+  want(nullptr);
   EXPECT_TRUE(becomes_locked());
 }
 
@@ -86,14 +70,13 @@ TEST_F(PoolLocksTest, ForkUnlocksIt) {
   ASSERT_TRUE(becomes_locked());
   EXPECT_TRUE(child_sees_memory());
   EXPECT_EQ(pool_->locked_bytes(), 0U);
-  EXPECT_EQ(device_->locked, 0);
   EXPECT_TRUE(becomes_locked());
 }
 
 TEST_F(PoolLocksTest, ForkLeavesLockedWhatAJobUses) {
   ASSERT_TRUE(becomes_locked());
   {
-    const PoolLocks::Use use;
+    const UseOfPools use;
     EXPECT_TRUE(child_sees_memory());
     EXPECT_EQ(pool_->locked_bytes(), 8 * mib);
   }
@@ -108,7 +91,7 @@ TEST_F(PoolLocksTest, ForkWaitsForJobsAndHoldsNewOnesUp) {
   for (int t = 0; t < 3; ++t) {
     jobs.emplace_back([&] {
       while (!is_over) {
-        const PoolLocks::Use use;
+        const UseOfPools use;
         usleep(1000);
       }
     });
@@ -119,11 +102,24 @@ TEST_F(PoolLocksTest, ForkWaitsForJobsAndHoldsNewOnesUp) {
   for (std::thread& job : jobs) job.join();
 }
 
-TEST_F(PoolLocksTest, TheEndOfARuntimeUnlocksIt) {
+TEST_F(PoolLocksTest, AForkBesideAJobIsNoPointOfCancellation) {
   ASSERT_TRUE(becomes_locked());
-  locks_.reset();
-  EXPECT_EQ(pool_->locked_bytes(), 0U);
-  EXPECT_EQ(device_->locked, 0);
+  const UseOfPools use;
+  std::atomic<bool> is_cancelled = false;
+  std::atomic<int> status = -1;
+  std::thread forks([&] {
+    while (!is_cancelled) sched_yield();
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int ended = -1;
+    while (waitpid(child, &ended, WNOHANG) == 0) sched_yield();  // waitpid() may be such a point itself
+    status = ended;
+  });
+  pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);
+  pthread_cancel(forks.native_handle());
+  is_cancelled = true;
+  forks.join();
+  EXPECT_TRUE(status == 0 || status == -1);
 }
 
 }  // namespace pool_locks_test
