@@ -79,7 +79,7 @@ class Matrix {
   }
   /// There and back, so that the elements may come to lie elsewhere.
   void resize() {
-    for (const std::size_t factor : {3, 1})
+    for (const std::size_t factor : {std::size_t{3}, std::size_t{1}})
       elements_ = static_cast<double*>(std::realloc(elements_, factor * count() * sizeof(double)));
   }
   template <class Visit>

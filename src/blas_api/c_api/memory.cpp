@@ -24,7 +24,7 @@ struct alignas(alignment) Header {
 };
 
 void* make_small(std::size_t bytes) {
-  if (bytes > SIZE_MAX - 2 * sizeof(Header)) return nullptr;
+  if (bytes > PTRDIFF_MAX - 2 * sizeof(Header)) return nullptr;  // as malloc
   const std::size_t padded = (bytes + sizeof(Header) + alignment - 1) / alignment * alignment;
   auto* const header = static_cast<Header*>(std::aligned_alloc(alignment, padded));
   if (header == nullptr) return nullptr;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::milliseconds fork_patience{500};
 
-/// What a driver takes to unlock it, and half as much again.
+/// The time in which a driver unlocks it, and half as much again.
 std::chrono::milliseconds time_for(std::size_t locked_bytes) {
   return std::chrono::milliseconds(27 * (locked_bytes >> 30));
 }
