@@ -19,6 +19,8 @@ namespace tessera::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds fork_patience{500};
+/// Where jobs may wait for the fork already: less than the time after which they go on beside it.
+constexpr std::chrono::milliseconds patience_of_others = process::computing_patience / 2;
 
 /// The time in which a driver unlocks it, and half as much again.
 std::chrono::milliseconds time_for(std::size_t locked_bytes) {
@@ -69,8 +71,7 @@ void before_fork() noexcept {
   const auto has_locked = [](const pool::LockablePool* each) { return each != nullptr && each->locked_bytes() > 0; };
   if (std::none_of(pools.begin(), pools.end(), has_locked)) return;
   const WithoutCancellation stays;
-  // Jobs may wait for this fork already.
-  const std::chrono::milliseconds patience = process::is_forking() ? std::chrono::milliseconds(0) : fork_patience;
+  const std::chrono::milliseconds patience = process::is_forking() ? patience_of_others : fork_patience;
   std::unique_lock held(gate().mutex);
   ++gate().forks;
   if (gate().changed.wait_for(held, patience, [] { return gate().jobs == 0; })) {
@@ -112,6 +113,8 @@ UseOfPools::~UseOfPools() {
 void watch_forks_for_pools() noexcept {
   gate();
   pools_of_process();
+  // The first such pass registers the handlers of process.hpp: before ours, so that ours run while jobs still go on.
+  static_cast<void>(process::Pass(process::Work::driving));
   static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   static_cast<void>(registered);
 }
