@@ -1,7 +1,5 @@
 #include "runtime/runtime.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -11,6 +9,7 @@
 #include "core/at_end.hpp"
 #include "core/error.hpp"
 #include "core/host_share.hpp"
+#include "core/memory_limit.hpp"
 #include "core/mutex.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
@@ -30,9 +29,7 @@ namespace tessera::runtime {
 namespace {
 
 /// The most bytes for copies of old values, and for packed batches: a sixteenth of the host's memory each.
-std::size_t most_bytes_on_host() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 16;
-}
+std::size_t most_bytes_on_host() { return memory_of_machine() / 16; }
 
 /// The state of the devices for a job, by device.
 struct Fitness {

@@ -2,8 +2,8 @@
 //
 // Pages are unlocked where no job uses them: when nobody uses the segment, and before a fork. The fork waits for jobs,
 // and keeps new ones from beginning, for half a second at most. If some job takes longer, pages stay locked, and the
-// fork takes longer, since the kernel copies locked pages at once. All of it is the process's, for all runtimes: what is
-// locked stays so when a runtime ends.
+// fork takes longer, since the kernel copies locked pages at once. All runtimes of the process share this: pages stay
+// locked when a runtime ends.
 #pragma once
 
 #include <span>
