@@ -21,8 +21,12 @@ const std::uint64_t tessera::build_identity = 0x@identity@;
 ]])
 
 # Every linker prefers an exact name to a pattern.
-file(READ ${ROOT}/src/offload/bridge.hpp bridge)
-string(REGEX MATCHALL "tessera_private_[a-z_]*[a-z]" private_names "${bridge}")
+set(private_names)
+foreach(file offload/bridge.hpp blas_api/c_api/numpy_memory.cpp)
+  file(READ ${ROOT}/src/${file} text)
+  string(REGEX MATCHALL "tessera_private_[a-z_]*[a-z]" names "${text}")
+  list(APPEND private_names ${names})
+endforeach()
 list(REMOVE_DUPLICATES private_names)
 list(JOIN private_names "; " private_names)
 configure_file(${ROOT}/cmake/tessera.map.in ${FOLDER}/tessera.map @ONLY)

@@ -26,7 +26,7 @@ int main(void) {
     }
   }
   int64_t info = -1;
-  if (tessera_dgesv(context, n, 1, A, n, ipiv, b, n, &info) != TESSERA_SUCCESS) {
+  if (tessera_dgesv(context, TESSERA_COL_MAJOR, n, 1, A, n, ipiv, b, n, &info) != TESSERA_SUCCESS) {
     fprintf(stderr, "lapack: %s\n", tessera_last_error());
     return 1;
   }

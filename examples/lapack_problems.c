@@ -25,7 +25,8 @@ static double error_of_eigenvalues(tessera_context context) {
       A[j + j * n] = 2;
       if (j + 1 < n) A[j + 1 + j * n] = -1; /* the lower triangle is enough */
     }
-    if (!failed(tessera_dsyevd(context, TESSERA_VECTORS, TESSERA_LOWER, n, A, n, w, &info)) && info == 0) {
+    if (!failed(tessera_dsyevd(context, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, n, A, n, w, &info)) &&
+        info == 0) {
       error = 0;
       for (int k = 0; k < n; ++k) error = fmax(error, fabs(w[k] - (2 - 2 * cos(pi * (k + 1) / (n + 1)))));
     }
@@ -45,7 +46,8 @@ static double error_of_line(tessera_context context) {
     b[i] = 3 + 2 * t;
   }
   int64_t info = -1;
-  if (failed(tessera_dgels(context, TESSERA_NO_TRANS, points, 2, 1, A, points, b, points, &info)) || info != 0)
+  if (failed(tessera_dgels(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, points, 2, 1, A, points, b, points, &info)) ||
+      info != 0)
     return 1;
   return fmax(fabs(b[0] - 3), fabs(b[1] - 2));
 }

@@ -48,11 +48,22 @@ typedef struct tessera_context_struct* tessera_context;
  * that uses them, or here if they are named (TESSERA_DEVICES other than auto), so that an error shows early. */
 TESSERA_API tessera_status tessera_create(tessera_context* ctx);
 TESSERA_API tessera_status tessera_create_with(tessera_context* ctx, const char* settings);
+/* The context that the BLAS and LAPACK symbols (dgemm_, cblas_dgemm, dgetrf_, ...) of this process share: made from the
+ * environment, and alive as long as the process, so that tessera_destroy leaves it alone; or the one that was chosen. */
+TESSERA_API tessera_status tessera_shared_context(tessera_context* ctx);
+/* Has the symbols use `ctx` from now on, in all threads; NULL: the context made from the environment. A context that has
+ * been chosen can no longer be destroyed, since calls may be under way on it. */
+TESSERA_API tessera_status tessera_choose_context(tessera_context ctx);
 /* Opens the CPU BLAS and the devices of the context, and runs a small computation on the devices. This saves the first
- * large call seconds, in which CUDA starts and loads its kernels. NULL: the context that the BLAS symbols (dgemm_,
- * cblas_dgemm, ...) of this process share. Returns when all is ready; may run in a thread of its own beside calls.
+ * large call seconds, in which CUDA starts and loads its kernels. NULL: the shared context. Returns when all is ready; may run in a thread of its own beside calls.
  * Without devices it does next to nothing. With TESSERA_WARM_UP=1 the first call starts the same in the background. */
 TESSERA_API tessera_status tessera_warm_up(tessera_context ctx);
+/* *answer becomes 1 if a call of this size would now run on devices, else 0. `routine` is a name of BLAS or LAPACK in one
+ * type ("dgemm", "zheevd"), sizes that it does not have are ignored; m, n, k as in its interface, k for nrhs. The answer
+ * is the offload decision's (docs/offload.md): it changes as speeds are learnt, and may measure the CPU BLAS for some
+ * milliseconds. No device is opened. */
+TESSERA_API tessera_status tessera_would_offload(tessera_context ctx, const char* routine, int64_t m, int64_t n,
+                                                 int64_t k, int* answer);
 /* Waits for calls in flight. NULL is allowed. */
 TESSERA_API tessera_status tessera_destroy(tessera_context ctx);
 
@@ -269,6 +280,25 @@ TESSERA_GEMM_BATCH_STRIDED(c, const void*, void);
 TESSERA_GEMM_BATCH_STRIDED(z, const void*, void);
 #undef TESSERA_GEMM_BATCH_STRIDED
 
+/* A call that has returned. Later versions add fields at the end; struct_size tells how many bytes there are. */
+typedef struct {
+  size_t struct_size;
+  const char* what;  /* "dgetrf m=8000 n=8000": in column-major form */
+  const char* where; /* "cuda:0", "the CPU BLAS", ... */
+  const char* why;   /* the offload decision in words */
+  double seconds;    /* from the call of the function until its return */
+  double start_s;    /* part of `seconds`: waiting for devices to start */
+  double flops;
+  int64_t bytes_up, bytes_down;
+  int on_devices; /* 0: the CPU has computed it */
+  int is_part;    /* not 0: of another call, which is told of as a whole */
+} tessera_call;
+typedef void (*tessera_call_observer)(const tessera_call* call, void* data);
+/* Has `observer` called at the end of each call of this process, through any interface, by the thread that has made the
+ * call; NULL: no longer. The texts live until it returns. It must not make calls itself. Calls in flight may still tell
+ * an observer that has just been taken away, so its data must stay. For profilers: every small call is told of. */
+TESSERA_API tessera_status tessera_observe_calls(tessera_call_observer observer, void* data);
+
 /* Sums over all devices of one job. Times in seconds, traffic in bytes. Later versions add fields at the end. */
 typedef struct {
   size_t struct_size; /* the caller sets it to sizeof(tessera_job_stats); on return, the number of bytes filled */
@@ -308,6 +338,23 @@ TESSERA_API void tessera_free(void* memory);
 TESSERA_API void* tessera_realloc(void* memory, size_t size);
 /* Whether an address lies in the pool: not 0 for pieces of 4 MiB and more that tessera_malloc has returned. */
 TESSERA_API int tessera_is_ours(const void* memory);
+
+/* The part of a matrix that tessera_copy_matrix copies. */
+typedef enum {
+  TESSERA_COPY_FULL = 0,
+  TESSERA_COPY_UPPER = TESSERA_UPPER, /* the upper triangle; elements below the diagonal become 0 */
+  TESSERA_COPY_LOWER = TESSERA_LOWER
+} tessera_copied_part;
+
+/* Copies rows x cols elements between matrices of any strides, by as many processors as are worth it: transposes, and
+ * brings arrays of other programs into columns. Element (i, j) lies at address + i * row_stride + j * col_stride, in bytes;
+ * strides may be negative, those of `from` 0. element_size is 1, 2, 4, 8 or 16 bytes. conjugate, if not 0: elements are
+ * pairs of float (8 bytes) or double (16), and become their conjugates. Elements of `to` and `from` must not overlap.
+ * Needs no context. */
+TESSERA_API tessera_status tessera_copy_matrix(tessera_copied_part part, int conjugate, int64_t rows, int64_t cols,
+                                               size_t element_size, const void* from, int64_t from_row_stride,
+                                               int64_t from_col_stride, void* to, int64_t to_row_stride,
+                                               int64_t to_col_stride);
 
 /* Describes the context's devices, one line of text each; `size` and `needed` as above. */
 TESSERA_API tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed);

@@ -99,8 +99,10 @@ inline std::string lapack_complaint(Parameter parameter, const LapackArguments& 
       break;
   }
   if (!is_leading_dimension(parameter)) return name + " is null";
-  const bool spans = detail::is_good_operand(*slot_of(parameter), true, detail::with_sizes(p), {});
-  return spans ? beyond_memory::matrix : name + " is smaller than the rows of its matrix (or 1)";
+  const ArgumentLimits of_layout{.are_in_rows = limits.are_in_rows};
+  const bool spans = detail::is_good_operand(*slot_of(parameter), true, detail::with_sizes(p), of_layout);
+  if (spans) return beyond_memory::matrix;
+  return name + " is smaller than the " + (limits.are_in_rows ? "columns" : "rows") + " of its matrix (or 1)";
 }
 
 /// Whether the matrices that the call reads or writes can be addressed. @pre no size is negative

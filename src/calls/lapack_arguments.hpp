@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "calls/lapack_call.hpp"
 #include "calls/parameters.hpp"
@@ -22,6 +23,7 @@ struct ArgumentLimits {
   index_t most_columns = std::numeric_limits<index_t>::max();  ///< of k and nrhs
   bool are_addressable = false;                                ///< matrices must not be larger than any memory
   bool are_there = false;                                      ///< operands must not be null
+  bool are_in_rows = false;                                    ///< matrices are row-major
 };
 /// The own interfaces': pivots and info have 32 bits on devices.
 inline constexpr ArgumentLimits own_limits = {std::numeric_limits<int>::max(), std::numeric_limits<int>::max(), true,
@@ -100,9 +102,11 @@ inline bool is_good_operand(LapackSlot slot, bool is_ld, const LapackCall& p, co
   for (const LapackOperand& operand : LapackOperands(p)) {
     if (operand.slot != slot) continue;
     if (!is_ld) return !limits.are_there || operand.address != nullptr || operand.rows == 0 || operand.cols == 0;
-    return operand.ld >= std::max<index_t>(operand.rows, 1) &&
+    const auto [dense, others] =
+        limits.are_in_rows ? std::pair{operand.cols, operand.rows} : std::pair{operand.rows, operand.cols};
+    return operand.ld >= std::max<index_t>(dense, 1) &&
            (!limits.are_addressable ||
-            is_addressable(operand.rows, operand.cols, operand.ld, static_cast<std::size_t>(operand.element_bytes)));
+            is_addressable(dense, others, operand.ld, static_cast<std::size_t>(operand.element_bytes)));
   }
   return true;
 }

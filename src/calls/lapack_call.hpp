@@ -59,6 +59,7 @@ enum class ReflectorOrder : std::uint8_t { forward, backward };
 ///           The residuals lie behind X. A m x n of full rank becomes its factors
 ///   gelsd   likewise by A's singular values, which go to values; those up to rcond times the largest count as zero. found: rank
 ///   trtrs   op(A) X = B by the `uplo` triangle of A, n x n; X takes the place of B, n x k. All devices share it
+///   posv, potrs, gesv, getrs, trtrs   with side == right: X op(A) = B, of which B is k x n
 ///   trtri   the `uplo` triangle of A becomes its inverse; diag == unit: the diagonal is not looked at
 ///   lauum   the `uplo` triangle of A becomes that of U U^H or L^H L
 ///   getri   A, the factors of getrf with ipiv, becomes the inverse
@@ -286,7 +287,7 @@ class LapackOperands {
         return;
       case Routine::trtrs:
         add_triangle(LapackSlot::A);
-        add_rewritten(LapackSlot::B, p.n, p.k);
+        add_solution();
         return;
       case Routine::trtri:
       case Routine::lauum:
@@ -312,7 +313,11 @@ class LapackOperands {
     A.writes = makes_factors;
     if (has(p.routine, Parameter::tau)) add(LapackSlot::tau, std::min(p.m, p.n), 1).writes = true;
     if (has(p.routine, Parameter::ipiv)) (makes_factors ? add_pivots().writes : add_pivots().reads) = true;
-    if (solves(p.routine)) add_rewritten(LapackSlot::B, p.n, p.k);
+    if (solves(p.routine)) add_solution();
+  }
+  void add_solution() {
+    const LapackCall& p = problem_;
+    p.side == Side::left ? add_rewritten(LapackSlot::B, p.n, p.k) : add_rewritten(LapackSlot::B, p.k, p.n);
   }
   LapackOperand& add_pivots() {
     return add(LapackSlot::ipiv, std::min(rows_of(problem_), problem_.n), 1, problem_.ipiv_bits / 8);

@@ -48,6 +48,8 @@ struct Work {
   double beside_s = 0;      ///< seconds of devices beside arithmetic and copies
   double part_of_rate = 1;  ///< the part of the rate of products that the arithmetic reaches
   double part_of_cpu = 1;   ///< likewise on the CPU, before a call has shown it
+  /// Multiply-adds that take the CPU as long as reading the operands once. Solves of few right-hand sides have fewer.
+  index_t reading = 0;
 
   index_t mean_volume() const { return problems > 0 ? volume / problems : 0; }
   double mean_order() const { return problems > 0 ? orders / static_cast<double>(problems) : 0; }

@@ -6,8 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "core/host_copy.hpp"
 #include "core/thread.hpp"
-#include "device/host_copy.hpp"
 
 namespace tessera::device {
 std::vector<StagedPiece> staged_pieces(Extent extent, index_t slot_bytes) {

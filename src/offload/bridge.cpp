@@ -17,10 +17,21 @@
 #include "offload/context.hpp"
 #include "offload/quietly.hpp"
 
+namespace {
+/// The release of the store, which publishes a context, pairs with the acquire load.
+std::atomic<tessera::offload::Context*> chosen_context = nullptr;
+}  // namespace
+
+void tessera::offload::choose_context(Context* context) noexcept {
+  chosen_context.store(context, std::memory_order_release);
+}
+
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone
 /// already. No static variable of the function, since a child made while another thread constructs it would wait for
 /// that thread.
 tessera::offload::Context& tessera::offload::shared_context(CallTime* time) {
+  if (Context* const chosen = chosen_context.load(std::memory_order_acquire)) [[unlikely]]
+    return *chosen;
   // The release of the exchange, which publishes the context, pairs with the acquire load.
   static std::atomic<Context*> shared = nullptr;
   Context* context = shared.load(std::memory_order_acquire);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "core/file.hpp"
 #include "core/log.hpp"
@@ -33,6 +34,14 @@ void count_sent_in_vain(index_t volume, const Decision& decision) {
                   many));
 }
 
+std::string place_of(const CallRecord& record) {
+  if (record.job == nullptr) return record.work.of == Work::Of::lapack ? "the CPU's LAPACK" : "the CPU BLAS";
+  std::string where;
+  for (const runtime::DeviceStatistics& device : record.job->devices)
+    where += (where.empty() ? "" : ",") + device.device;
+  return where;
+}
+
 void log_start_up(const runtime::StartUp& start_up) {
   log_line(fmt::format(
       "devices were found in {:.3f} s, opened in {:.3f} s, their memory reserved in {:.3f} s; first kernel {:.3f} s "
@@ -53,16 +62,28 @@ CallReport::CallReport(const Config& config)
     : config_(config), summary_(config.summary ? &CallSummary::of_process(*config.summary) : nullptr) {}
 
 void CallReport::tell_user(const CallRecord& record, const std::string& text) const {
-  std::string where = record.work.of == Work::Of::lapack ? "the CPU's LAPACK" : "the CPU BLAS";
-  if (record.job != nullptr) {
-    where.clear();
-    for (const runtime::DeviceStatistics& device : record.job->devices)
-      where += (where.empty() ? "" : ",") + device.device;
-  }
-  log_call(text, record.work.flops, where, record.decision, record.took);
+  log_call(text, record.work.flops, place_of(record), record.decision, record.took);
   if (record.job == nullptr) return;
   if (record.job->start_up) log_start_up(*record.job->start_up);
   count_sent_in_vain(record.work.volume, record.decision);
+}
+
+void CallReport::tell_observer(const CallObserver& observer, const CallRecord& record, std::string text) {
+  ObservedCall call;
+  call.what = std::move(text);
+  call.where = place_of(record);
+  call.why = to_text(record.decision);
+  call.seconds = record.took.seconds;
+  call.start_s = record.took.start_s;
+  call.flops = record.work.flops;
+  call.on_devices = record.job != nullptr && !record.job->devices.empty();
+  call.is_part = record.is_part;
+  if (record.job != nullptr) {
+    const runtime::DeviceStatistics all = record.job->total();
+    call.bytes_up = all.bytes_up;
+    call.bytes_down = all.bytes_down;
+  }
+  observer.tell(call, observer.function, observer.data);
 }
 
 void CallReport::keep(const CallRecord& record) const {

@@ -1,5 +1,5 @@
 // The reports of calls, for users who ask for them: a line per call on standard error (TESSERA_VERBOSE), a line of
-// JSON per call on devices (TESSERA_STATS), counters that are printed at exit (TESSERA_SUMMARY).
+// JSON per call on devices (TESSERA_STATS), counters that are printed at exit (TESSERA_SUMMARY), and the program's observer.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include "calls/call_text.hpp"
 #include "calls/work.hpp"
 #include "core/config.hpp"
+#include "offload/call_observer.hpp"
 #include "offload/call_summary.hpp"
 #include "offload/call_time.hpp"
 #include "offload/policy.hpp"
@@ -29,16 +30,18 @@ class CallReport {
   explicit CallReport(const Config& config);
 
   /// Somebody wants to know of calls of any size.
-  bool is_wanted() const { return config_.verbose || summary_ != nullptr; }
+  bool is_wanted() const { return config_.verbose || summary_ != nullptr || call_observer() != nullptr; }
   /// @param text () gives the call in words, see text_of()
   template <class Text>
   void tell(const CallRecord& record, const Text& text) const {
     if (config_.verbose) tell_user(record, text());
+    if (const CallObserver* const observer = call_observer()) tell_observer(*observer, record, text());
     keep(record);
   }
 
  private:
   void tell_user(const CallRecord& record, const std::string& text) const;
+  static void tell_observer(const CallObserver& observer, const CallRecord& record, std::string text);
   void keep(const CallRecord& record) const;
 
   const Config& config_;

@@ -109,34 +109,42 @@ bool Context::Call::measures_cpu() {
   return true;
 }
 
-runtime::Runtime* Context::devices_for(Call& call) {
-  using Stage = DeviceStart::Stage;
+bool Context::is_for_devices(Call& call) {
   Decision& decision = call.decision;
   if (config_.devices == DeviceChoice::none) {
     decision = {false, Reason::no_devices};
-    return nullptr;
+    return false;
   }
   const bool weighed = call.rule().when == Offload::automatic;
   for (;;) {
     if (const auto reason = start_.why_forbidden()) {
       decision = {false, *reason};
-      if (*reason == Reason::forked && started_early_) note_program(ProgramHistory::Seen::children);
-      return nullptr;
+      return false;
     }
-    const Stage stage = start_.stage();
-    if (stage == Stage::failed) {
-      start_.try_again([&] { return start_context(&call.face); });
-      return opened(call.fallback, decision);
-    }
+    if (start_.stage() == DeviceStart::Stage::failed) return true;
     if (weighed && !start_.known_devices().possible) {
       decision = {false, Reason::no_gpu};
-      return nullptr;
+      return false;
     }
     decision = decide(call.rule(), call.work, conditions_for(call));
+    if (&call.rule() == &Call::with_whole) decision.reason = Reason::with_whole;
     if (weighed && call.measures_cpu()) continue;
+    return decision.offload;
+  }
+}
+
+runtime::Runtime* Context::devices_for(Call& call) {
+  using Stage = DeviceStart::Stage;
+  Decision& decision = call.decision;
+  const bool weighed = call.rule().when == Offload::automatic;
+  for (;;) {
+    const bool offloads = is_for_devices(call);
+    if (decision.reason == Reason::forked && started_early_) note_program(ProgramHistory::Seen::children);
     if (decision.earns_start) quietly([&] { start_.serve_in_background(start_context(&call.face), true); });
-    if (!decision.offload) return nullptr;
-    if (stage == Stage::open) return opened(call.fallback, decision);
+    if (!offloads) return nullptr;
+    const Stage stage = start_.stage();
+    if (stage == Stage::failed) start_.try_again([&] { return start_context(&call.face); });
+    if (stage == Stage::failed || stage == Stage::open) return opened(call.fallback, decision);
     // The thread that opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
     const double begin_s = device::now_seconds();
     start_.open(start_context(&call.face), weighed ? std::max(decision.cpu_s, decision.wait_s) : longest_start_s);
@@ -148,6 +156,24 @@ runtime::Runtime* Context::devices_for(Call& call) {
       return nullptr;
     }
   }
+}
+
+/// A call that is decided and not made.
+struct Context::Question final : Call {
+  using Call::Call;
+  std::string text() const override { return {}; }
+  runtime::JobStatistics compute_on(runtime::Runtime& /*runtime*/, CallHistory::OnDevices& /*pending*/) override {
+    return {};
+  }
+  void compute_on_cpu() override {}
+};
+
+bool Context::would_offload(const Work& work) {
+  CallTime time;
+  Question question(*this, work, Fallback::report, own_face_, time);
+  question.decision = decide_early(question.rule(), work);
+  if (!question.decision.offload || !is_for_devices(question)) return false;
+  return start_.stage() != DeviceStart::Stage::failed;
 }
 
 std::optional<runtime::JobStatistics> Context::decide_and_run(Call& call) {
@@ -309,7 +335,7 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
 std::optional<runtime::JobStatistics> Context::run_part(const Level3& call, Face& face) {
   CallTime time;
   ProductCall part(*this, work_of(call), Fallback::cpu_blas, face, time);
-  part.is_part = true;
+  part.is_part = part.follows_whole = true;
   return decide_and_run(part);
 }
 

@@ -85,7 +85,8 @@ class Context {
                                             Face* face = nullptr, CallTime* time = nullptr);
 
   /// The same for a call of LAPACK. Sets info and found. A factorization runs on devices as a whole. A solve by its
-  /// factors is interchanges and Level-3 calls, decided one by one. One device computes any other call. Thread-safe.
+  /// factors is decided for itself, and is interchanges and Level-3 calls there. One device computes any other call.
+  /// Thread-safe.
   /// @pre arguments are good, and it does something @param cpu nullptr: the LAPACK of the CPU BLAS behind `face`
   /// @throws as above; after DeviceLost what the call writes is lost
   std::optional<runtime::JobStatistics> run(LapackRun& run, Fallback fallback = Fallback::report, Face* face = nullptr,
@@ -108,6 +109,12 @@ class Context {
   /// @return likewise @throws DeviceLost if memory of the host ran out; std::bad_alloc, and nothing has been touched
   std::optional<runtime::JobStatistics> run_batch(LapackProblems& batch, double* flops = nullptr,
                                                   CallTime* time = nullptr);
+
+  /// Whether a call with this work would run on devices now; they may be closed. May measure the CPU BLAS. Thread-safe.
+  bool would_offload(const Work& work);
+
+  /// That this process may use.
+  int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
@@ -145,9 +152,14 @@ class Context {
     virtual void compute_on_cpu() = 0;
     /// Measures the CPU where that may change the decision. @return whether it has: there is to be another one
     virtual bool measures_cpu();
+    static constexpr OffloadRule with_whole{.when = Offload::always};
+    /// By which it is decided. Unless the settings say more, a part follows a whole that runs on devices.
+    const OffloadRule& rule() const {
+      const OffloadRule& own = context.rules_.of(work.routine, work.type);
+      return follows_whole && own.when == Offload::automatic ? with_whole : own;
+    }
     /// Its time tells of other calls like it. @param job that ran on devices; nullptr: the CPU computed it
     virtual bool is_typical(const runtime::JobStatistics* /*job*/) const { return true; }
-    const OffloadRule& rule() const { return context.rules_.of(work.routine, work.type); }
 
     Context& context;
     Work work;
@@ -155,9 +167,11 @@ class Context {
     Face& face;
     CallTime& time;
     Decision decision = {};
-    bool is_part = false;  ///< of another call
+    bool is_part = false;        ///< of another call
+    bool follows_whole = false;  ///< which is on devices, and so are its parts
   };
   struct ProductCall;
+  struct Question;
   struct LapackRunCall;
   template <class Batch>
   struct BatchCall;
@@ -171,8 +185,10 @@ class Context {
   }
   /// Makes the early decision, and runs the call.
   std::optional<runtime::JobStatistics> decide_and_run(Call& call);
-  /// Runs a product that is a part of another call, which the summary counts as a whole.
+  /// Runs a product on devices, if they can, as a part of a call that is decided for them. The summary counts the whole.
   std::optional<runtime::JobStatistics> run_part(const Level3& call, Face& face);
+  /// Decides and runs a solve by factors as a part of a call that has made these.
+  std::optional<runtime::JobStatistics> run_part(LapackRun& run, Face& face);
   /// Runs a call that is not small, or of which a report is wanted. @pre its early decision is made
   /// @return statistics if it ran on devices
   /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what compute_on()
@@ -180,6 +196,9 @@ class Context {
   std::optional<runtime::JobStatistics> run(Call& call);
   /// The same, unless the CPU is to answer; the decision then says why.
   std::optional<runtime::JobStatistics> try_devices(Call& call);
+  /// Decides the call by what is known now, and measures the CPU where that may change it. @return whether devices are to
+  /// compute it. They may be closed; if they have failed to open, the decision is left as it was
+  bool is_for_devices(Call& call);
   /// The opened runtime if it is to run on it, else nullptr. Completes the decision.
   runtime::Runtime* devices_for(Call& call);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, Call& call);
@@ -211,13 +230,14 @@ class Context {
   void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept;
   /// @param volume that is divided among them
   int threads_for_batch(index_t volume, Face& face) noexcept;
-  int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
   /// Threads that batches may have on the CPU, all together. Where the CPU BLAS is not open yet, as many as it could.
   int threads_of_batches(const Face& face) const;
   /// The rate at which all threads together pack batches.
   double packing_bytes_per_s();
   runtime::CpuHelp cpu_help(const Work& work, const Decision& decision);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
+  /// LAPACK itself knows X on the right only as trsm. @pre the side is right, and the routine has such a solution
+  void solve_from_the_right(LapackRun& run, Fallback fallback, Face& face);
   /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.
   void warm_up_in_background(Face& face);
   std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
@@ -228,6 +248,7 @@ class Context {
   bool learns_;  ///< some call may be weighed: the speed of the CPU matters
   CallHistory history_;
   struct OwnFace : Face {
+    OwnFace() { search.among_loaded = search.any_spelling = true; }
     ~OwnFace() { delete cpu.load(std::memory_order_relaxed); }
   };
   OwnFace own_face_;  ///< of calls through the own API
@@ -240,8 +261,11 @@ class Context {
   DeviceStart start_;                        ///< last: its thread uses the others
 };
 
-/// The context of all BLAS symbols: made from the environment at the first call, never destroyed.
-/// @param time of the call that asks for it, which begins if the context must be made; may be null
+/// The context of all BLAS symbols: the one that was chosen, else one made from the environment at the first call and never
+/// destroyed. @param time of the call that asks for it, which begins if the context must be made; may be null
 Context& shared_context(CallTime* time = nullptr);
+/// Has the symbols use another one from now on. Calls in flight end where they are. Thread-safe.
+/// @param context that lives as long as the process; nullptr: the environment's
+void choose_context(Context* context) noexcept;
 
 }  // namespace tessera::offload

@@ -39,7 +39,8 @@ struct Context::LapackRunCall final : Call {
   runtime::CpuHelp cpu_help() const { return {.always = context.config_.cpu_worker == CpuWorkerUse::always}; }
   /// Factors, and solves by the factors. @param pending ends where a solve begins
   runtime::JobStatistics run_by_factors(runtime::Runtime& runtime, CallHistory::OnDevices& pending);
-  /// Solves for B, by the factors in A. Adds the work of devices to `job`. @throws DeviceLost
+  /// Solves for B by the factors in A, where a call that made them decides about it. Adds the work of devices to `job`.
+  /// @throws DeviceLost
   void solve(runtime::JobStatistics& job);
 
   LapackRun& run_;
@@ -87,14 +88,50 @@ runtime::JobStatistics Context::LapackRunCall::run_by_factors(runtime::Runtime& 
 }
 
 void Context::LapackRunCall::solve(runtime::JobStatistics& job) {
-  routines::solve_by_factors(run_.problem, context.processors(), [&](const Level3& trsm) {
-    // A has its factors by now, so that what devices refuse is the CPU's.
+  const LapackCall& p = run_.problem;
+  if (factors(p.routine)) {
+    LapackRun part{.problem = p};
+    part.problem.routine = is_hermitian(p.routine) ? Routine::potrs : Routine::getrs;
+    part.problem.op = Op::no_trans;
+    if (const auto solved = context.run_part(part, face)) job.add(*solved);
+    return;
+  }
+  routines::solve_by_factors(p, context.processors(), [&](const Level3& trsm) {
+    // B may have changed by now, so that what devices refuse is the CPU's.
     if (const auto part = context.run_part(trsm, face)) job.add(*part);
   });
 }
 
+std::optional<runtime::JobStatistics> Context::run_part(LapackRun& run, Face& face) {
+  CallTime time;
+  LapackRunCall part(*this, work_of(run.problem), Fallback::cpu_blas, face, time, run, nullptr);
+  part.is_part = true;
+  return decide_and_run(part);
+}
+
+void Context::solve_from_the_right(LapackRun& run, Fallback fallback, Face& face) {
+  const LapackCall& p = run.problem;
+  if (p.routine == Routine::trtrs) {
+    run.info = routines::forbidding_zero(p);
+    if (run.info == 0 && p.n > 0 && p.k > 0)
+      compute_on_cpu(routines::triangular_solve(p, {p.uplo, p.op, p.diag}), fallback, face);
+    return;
+  }
+  if (factors(p.routine)) {
+    LapackRun factors{.problem = p};
+    factors.problem.routine = is_hermitian(p.routine) ? Routine::potrf : Routine::getrf;
+    compute_on_cpu(factors, fallback, &face);
+    run.info = factors.info;
+  }
+  if (run.info != 0 || p.n == 0 || p.k == 0) return;
+  routines::solve_by_factors(p, processors(), [&](const Level3& trsm) { compute_on_cpu(trsm, fallback, face); });
+}
+
 void Context::compute_on_cpu(LapackRun& run, Fallback fallback, Face* which) {
   Face& face = which != nullptr ? *which : own_face_;
+  const Routine routine = run.problem.routine;
+  const bool may_be_right = solves(routine) || routine == Routine::trtrs;
+  if (may_be_right && run.problem.side == Side::right) return solve_from_the_right(run, fallback, face);
   run.info = kernels::compute_on_cpu(cpu_blas_or_reference(fallback, face).get(), run.problem, run.found);
 }
 

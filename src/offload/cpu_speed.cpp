@@ -38,23 +38,29 @@ CpuSpeed::Place CpuSpeed::place_of(const Work& work) {
                  static_cast<std::size_t>(std::clamp<int>(thickness, 0, thickness_classes - 1))};
   };
   const int volume = digits(work.mean_volume());
+  const int flops_per_byte = digits(static_cast<index_t>(8 * work.flops / std::max(work.up + work.down, 1.0)));
   switch (work.of) {
     case Work::Of::product:
       return place((volume - digits(least_volume)) / 3, (digits(smallest_size(work.product)) - 4) / 2);
     case Work::Of::lapack:
-      return place((volume - digits(least_volume)) / 3, 0);
+      return place((volume - digits(least_volume)) / 3, flops_per_byte / 2);
     case Work::Of::batch:
       break;
   }
-  return place(volume / 3, digits(static_cast<index_t>(8 * work.flops / std::max(work.up + work.down, 1.0))) / 2);
+  return place(volume / 3, flops_per_byte / 2);
+}
+
+double CpuSpeed::reading_s(const Work& work) const {
+  return work.up / std::min(processors_ * core_bytes_per_s, memory_bytes_per_s);
 }
 
 // The bounds that hold where no cell of the family was seen.
 CpuEstimate CpuSpeed::bounds_of(const Work& work, int threads) const {
   if (work.of == Work::Of::lapack) {
     const CpuEstimate products = estimate(as_product(work));
-    return {0, products.least_s / std::min(doubt_of_part * work.part_of_cpu, 1.0),
-            doubt_of_part / work.part_of_cpu * products.most_s, products.bounded};
+    // Solves of few right-hand sides read more than they compute, and do so on one processor at worst.
+    return {0, std::max(products.least_s / std::min(doubt_of_part * work.part_of_cpu, 1.0), reading_s(work)),
+            std::max(doubt_of_part / work.part_of_cpu * products.most_s, work.up / core_bytes_per_s), products.bounded};
   }
   const bool single = work.type == ScalarType::s || work.type == ScalarType::c;
   const int processors = work.of == Work::Of::batch ? threads : processors_;
@@ -88,6 +94,7 @@ CpuEstimate CpuSpeed::estimate(const Work& work, int threads) const {
     bounds.most_s = at(own.count > 0 ? own.speed : fastest_smaller);
     bounds.bounded = true;
   }
+  if (work.of == Work::Of::lapack) bounds.least_s = std::max(bounds.least_s, reading_s(work));
   bounds.most_s = bounds.bounded ? std::max(bounds.most_s, bounds.least_s) : bounds.least_s;
   const bool expects_most = own.count > 0 || work.of == Work::Of::batch;
   bounds.expected_s = expects_most ? bounds.most_s : std::sqrt(bounds.least_s * bounds.most_s);

@@ -3,14 +3,15 @@
 //
 // The rate of a BLAS grows with the volume of a call (until all cores are busy) and with its thickness (until the
 // product is no longer bound by memory). So a cell is kept per family, scalar type, class of volume (steps of 8, a
-// factor of 2 in the side of a cube) and class of thickness. A product is as thick as its smallest size, a batch as its
-// flops per byte (steps of 4). Families are products, each routine of LAPACK, and batches of each routine. Rates are
+// factor of 2 in the side of a cube) and class of thickness. A product is as thick as its smallest size, a batch or a call of
+// LAPACK as its flops per byte (steps of 4). Families are products, each routine of LAPACK, and batches of each routine. Rates are
 // taken to be monotone in both:
 //   - a cell that was seen often enough answers for itself;
 //   - else the fastest cell that is smaller in both is a lower bound, the slowest that is larger in both an upper one.
 //     Where no larger one was seen, the upper bound is the roofline of the machine's rough figures,
 //     min(processors * core rate, intensity * memory rate), or the lower bound if that is more;
-//   - products bound a routine of LAPACK: it reaches between a quarter of their rate and all of it;
+//   - products bound a routine of LAPACK: it reaches between a quarter of their rate and all of it, but reads its operands at
+//     the rate of memory at best, and of one processor at worst;
 //   - the estimate between two bounds is their geometric mean, since they may be orders of magnitude apart. A batch,
 //     which can be measured for little, is expected to be as slow as can be.
 //
@@ -89,6 +90,8 @@ class CpuSpeed {
     return const_cast<LearntSpeed&>(static_cast<const CpuSpeed*>(this)->cell_of(work));
   }
   CpuEstimate bounds_of(const Work& work, int threads) const;
+  /// Of the operands, at the rate of memory.
+  double reading_s(const Work& work) const;
 
   int processors_;
   std::array<std::array<Cells, 4>, 1 + 2 * routine_count> cells_{};

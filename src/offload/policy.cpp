@@ -37,6 +37,7 @@ constexpr std::pair<Reason, const char*> reason_words[] = {
     {Reason::small_by_rule, "below the size in TESSERA_OFFLOAD"},
     {Reason::large_by_rule, "from the size in TESSERA_OFFLOAD on"},
     {Reason::device_wins, "sooner on devices"},
+    {Reason::with_whole, "with the call that it is a part of"},
     {Reason::cpu_wins, "sooner on the CPU"},
     {Reason::start_up, "starting the devices is not worth it yet"},
     {Reason::trial, "to measure the CPU"},

@@ -76,6 +76,7 @@ enum class Reason : std::uint8_t {
   small_by_rule,  ///< below the size in TESSERA_OFFLOAD
   large_by_rule,  ///< at least of that size
   device_wins,    ///< by the model
+  with_whole,     ///< a part of a call that runs on devices
   cpu_wins,       ///< by the model
   start_up,       ///< devices would win if they were open
   trial,          ///< devices may win, but the CPU was hardly ever measured at this size, and trying it costs little
@@ -86,7 +87,7 @@ enum class Reason : std::uint8_t {
   no_solver,      ///< no library of a GPU solves such problems
   unsuitable      ///< numbers that devices leave to LAPACK, or a problem that this version of a library does not solve
 };
-inline constexpr int reason_count = 18;
+inline constexpr int reason_count = 19;
 
 /// Where a call runs and why.
 struct Decision {
@@ -120,7 +121,9 @@ constexpr Decision decide_early(const OffloadRule& rule, bool only_scales, index
 inline Decision decide_early(const OffloadRule& rule, const Work& work) {
   if (work.of == Work::Of::lapack && is(work.routine, cpu_only) && rule.when != Offload::never)
     return {false, Reason::no_solver};
-  return decide_early(rule, work.of == Work::Of::product && work.product.only_scales(), work.volume);
+  const Decision early = decide_early(rule, work.of == Work::Of::product && work.product.only_scales(), work.volume);
+  if (early.reason == Reason::tiny && work.reading >= tiny_volume) return {true, Reason::device_wins};
+  return early;
 }
 
 /// The facts by which a call is decided, as they are when it comes.

@@ -31,6 +31,8 @@ enum class PivotOrder : std::uint8_t { first_to_last, last_to_first };
 
 /// Columns are taken one by one, so that what is random stays within one; these are taken at once by a thread.
 constexpr index_t columns_of_piece = 16;
+/// Pages of elements of a column, where columns are interchanged: what a thread swaps lies side by side.
+constexpr index_t rows_of_piece = 512;
 /// A thread takes some ten microseconds to start; as many interchanges are not worth it.
 constexpr index_t interchanges_of_thread = index_t{1} << 18;
 
@@ -43,24 +45,38 @@ void interchange_column(T* column, const Integer* ipiv, index_t n, PivotOrder or
   }
 }
 
-/// Of all n rows of B by call.ipiv. Columns are dealt to so many threads, the caller's included, where they are worth it.
-void interchange_rows(const LapackCall& call, PivotOrder order, int processors) {
+/// The elements of rows [first, end) of all n columns.
+template <Scalar T, class Integer>
+void interchange_columns(T* B, index_t ldb, index_t first, index_t end, const Integer* ipiv, index_t n,
+                         PivotOrder order) {
+  for (index_t i = 0; i < n; ++i) {
+    const index_t column = order == PivotOrder::first_to_last ? i : n - 1 - i;
+    const auto other = static_cast<index_t>(ipiv[column]) - 1;
+    if (other != column) std::swap_ranges(B + column * ldb + first, B + column * ldb + end, B + other * ldb + first);
+  }
+}
+
+/// Of all n rows of B by call.ipiv, or all n columns where X is on the left. Columns, or rows, are dealt to so many threads, the
+/// caller's included, where they are worth it.
+void interchange(const LapackCall& call, PivotOrder order, int processors) {
+  const index_t piece = call.side == Side::left ? columns_of_piece : rows_of_piece;
   std::atomic<index_t> next = 0;
-  const auto interchange = [&](std::size_t) {
-    for (index_t first = next.fetch_add(columns_of_piece); first < call.k; first = next.fetch_add(columns_of_piece)) {
-      const index_t end = std::min(first + columns_of_piece, call.k);
+  const auto take_pieces = [&](std::size_t) {
+    for (index_t first = next.fetch_add(piece); first < call.k; first = next.fetch_add(piece)) {
+      const index_t end = std::min(first + piece, call.k);
       dispatch(call.type, [&]<Scalar T>(T) {
+        T* const B = static_cast<T*>(call.B);
         dispatch_pivots(call, [&](const auto* ipiv) {
-          for (index_t j = first; j < end; ++j)
-            interchange_column(static_cast<T*>(call.B) + j * call.ldb, ipiv, call.n, order);
+          if (call.side == Side::right) return interchange_columns(B, call.ldb, first, end, ipiv, call.n, order);
+          for (index_t j = first; j < end; ++j) interchange_column(B + j * call.ldb, ipiv, call.n, order);
         });
       });
     }
   };
-  const index_t pieces = (call.k + columns_of_piece - 1) / columns_of_piece;
+  const index_t pieces = (call.k + piece - 1) / piece;
   const index_t worth_it = call.n * call.k / interchanges_of_thread + 1;
   const index_t threads = std::clamp<index_t>(std::min(pieces, worth_it), 1, std::max(processors, 1));
-  side_by_side(static_cast<std::size_t>(threads), interchange);
+  side_by_side(static_cast<std::size_t>(threads), take_pieces);
 }
 
 }  // namespace
@@ -68,12 +84,12 @@ void interchange_rows(const LapackCall& call, PivotOrder order, int processors) 
 Level3 triangular_solve(const LapackCall& call, const Triangle& triangle) {
   return {.routine = Routine::trsm,
           .type = call.type,
-          .side = Side::left,
+          .side = call.side,
           .uplo = triangle.uplo,
           .op_a = triangle.op,
           .diag = triangle.diag,
-          .m = call.n,
-          .n = call.k,
+          .m = call.side == Side::left ? call.n : call.k,
+          .n = call.side == Side::left ? call.k : call.n,
           .A = call.A,
           .lda = call.lda,
           .C = call.B,
@@ -106,10 +122,14 @@ runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& call,
 void solve_by_factors(const LapackCall& call, int processors, const std::function<void(const Level3&)>& solve) {
   const bool has_pivots = !is_hermitian(call.routine);
   const Op op = call.routine == Routine::getrs ? call.op : Op::no_trans;
-  if (has_pivots && op == Op::no_trans) interchange_rows(call, PivotOrder::first_to_last, processors);
-  for (const Triangle& triangle : has_pivots ? triangles_of_lu(op) : triangles_of_cholesky(call.uplo))
-    solve(triangular_solve(call, triangle));
-  if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, processors);
+  std::vector<Triangle> triangles = has_pivots ? triangles_of_lu(op) : triangles_of_cholesky(call.uplo);
+  // X op(A) = B is op(A)^T X^T = B^T, so that all comes in the other order.
+  const bool is_right = call.side == Side::right;
+  if (is_right) std::reverse(triangles.begin(), triangles.end());
+  const bool interchanges_first = (op == Op::no_trans) != is_right;
+  if (has_pivots && interchanges_first) interchange(call, PivotOrder::first_to_last, processors);
+  for (const Triangle& triangle : triangles) solve(triangular_solve(call, triangle));
+  if (has_pivots && !interchanges_first) interchange(call, PivotOrder::last_to_first, processors);
 }
 
 }  // namespace tessera::routines

@@ -15,7 +15,7 @@ struct Triangle {
   Op op = Op::no_trans;
   Diag diag = Diag::non_unit;
 };
-/// The trsm of a call of LAPACK: op(A) X = B, in place of B.
+/// The trsm of a call of LAPACK: op(A) X = B, or X op(A) = B, in place of B.
 Level3 triangular_solve(const LapackCall& call, const Triangle& triangle);
 
 /// Factors A of the call, and tells its pivots or coefficients. @pre factors(call.routine), way Way::factors
@@ -23,7 +23,8 @@ Level3 triangular_solve(const LapackCall& call, const Triangle& triangle);
 runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& call, index_t tile,
                               const runtime::CpuHelp& cpu);
 
-/// Solves for B, by the factors that A holds. Rows of B are interchanged on so many processors where they are worth it.
+/// Solves for B, by the factors that A holds, on either side. Rows or columns of B are interchanged on so many processors where
+/// they are worth it.
 /// @param solve computes a trsm
 void solve_by_factors(const LapackCall& call, int processors, const std::function<void(const Level3&)>& solve);
 

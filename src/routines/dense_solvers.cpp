@@ -8,8 +8,7 @@
 namespace tessera::routines {
 namespace {
 
-/// From 1, as LAPACK tells it before it does anything; 0: there is none. It is looked for on the host, whatever a device's
-/// library tells of it.
+/// It is looked for on the host, whatever a device's library tells of it.
 index_t first_zero_on_diagonal(const LapackCall& problem) {
   return dispatch(problem.type, [&]<Scalar T>(T) -> index_t {
     const T* const A = static_cast<const T*>(problem.A);
@@ -20,7 +19,7 @@ index_t first_zero_on_diagonal(const LapackCall& problem) {
   });
 }
 
-/// LAPACK looks for zeros there before it does anything.
+/// LAPACK looks for zeros on the diagonal before it does anything.
 bool needs_nonzero_diagonal(const LapackCall& problem) {
   const bool may_be_unit = problem.routine == Routine::trtri || problem.routine == Routine::trtrs;
   return may_be_unit ? problem.diag == Diag::non_unit : is_inverse(problem.routine);
@@ -46,13 +45,15 @@ runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const LapackCal
 
 }  // namespace
 
+index_t forbidding_zero(const LapackCall& problem) {
+  return needs_nonzero_diagonal(problem) ? first_zero_on_diagonal(problem) : 0;
+}
+
 runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& problem,
                                    std::optional<kernels::SvdAlgorithm> algorithm, index_t tile,
                                    const runtime::CpuHelp& cpu) {
-  if (needs_nonzero_diagonal(problem)) {
-    if (const index_t zero = first_zero_on_diagonal(problem); zero != 0)
-      return {.routine = name_of(problem), .n = problem.n, .info = zero, .devices = {}};
-  }
+  if (const index_t zero = forbidding_zero(problem); zero != 0)
+    return {.routine = name_of(problem), .n = problem.n, .info = zero, .devices = {}};
   if (problem.routine == Routine::trtrs) return solve_triangle(runtime, problem, tile, cpu);
   require_good_pivots(problem);
   return runtime.run_dense(problem, algorithm);

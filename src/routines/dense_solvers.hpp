@@ -20,6 +20,9 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& 
                                    std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt, index_t tile = 0,
                                    const runtime::CpuHelp& cpu = {});
 
+/// The place, from 1, of the first zero on a diagonal by which LAPACK refuses the problem; 0: there is none.
+index_t forbidding_zero(const LapackCall& problem);
+
 /// A problem of no size takes as long: launches, and the way to the host and back between its parts.
 inline constexpr double least_dense_s = 1e-3;
 

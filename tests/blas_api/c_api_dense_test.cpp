@@ -35,50 +35,53 @@ std::int64_t run(const Context& c, const LapackCall& p) {
   const auto trans = static_cast<tessera_transpose>(static_cast<int>(p.op) + TESSERA_NO_TRANS);
   switch (p.routine) {
     case Routine::sytrf:
-      return sytrf(c, uplo, p.n, A, p.lda, static_cast<std::int64_t*>(p.ipiv));
+      return sytrf(c, TESSERA_COL_MAJOR, uplo, p.n, A, p.lda, static_cast<std::int64_t*>(p.ipiv));
     case Routine::sytrs:
-      return sytrs<T>(c, uplo, p.n, p.k, A, p.lda, static_cast<const std::int64_t*>(p.ipiv), B, p.ldb);
+      return sytrs<T>(c, TESSERA_COL_MAJOR, uplo, p.n, p.k, A, p.lda, static_cast<const std::int64_t*>(p.ipiv), B,
+                      p.ldb);
     case Routine::sysv:
-      return sysv(c, uplo, p.n, p.k, A, p.lda, static_cast<std::int64_t*>(p.ipiv), B, p.ldb);
+      return sysv(c, TESSERA_COL_MAJOR, uplo, p.n, p.k, A, p.lda, static_cast<std::int64_t*>(p.ipiv), B, p.ldb);
     case Routine::hetrf:
-      return hetrf(c, uplo, p.n, A, p.lda, static_cast<std::int64_t*>(p.ipiv));
+      return hetrf(c, TESSERA_COL_MAJOR, uplo, p.n, A, p.lda, static_cast<std::int64_t*>(p.ipiv));
     case Routine::hetrs:
-      return hetrs<T>(c, uplo, p.n, p.k, A, p.lda, static_cast<const std::int64_t*>(p.ipiv), B, p.ldb);
+      return hetrs<T>(c, TESSERA_COL_MAJOR, uplo, p.n, p.k, A, p.lda, static_cast<const std::int64_t*>(p.ipiv), B,
+                      p.ldb);
     case Routine::hesv:
-      return hesv(c, uplo, p.n, p.k, A, p.lda, static_cast<std::int64_t*>(p.ipiv), B, p.ldb);
+      return hesv(c, TESSERA_COL_MAJOR, uplo, p.n, p.k, A, p.lda, static_cast<std::int64_t*>(p.ipiv), B, p.ldb);
     case Routine::heevd:
-      return heevd(c, vectors, uplo, p.n, A, p.lda, values);
+      return heevd(c, TESSERA_COL_MAJOR, vectors, uplo, p.n, A, p.lda, values);
     case Routine::hegvd:
-      return hegvd(c, p.itype, vectors, uplo, p.n, A, p.lda, B, p.ldb, values);
+      return hegvd(c, TESSERA_COL_MAJOR, p.itype, vectors, uplo, p.n, A, p.lda, B, p.ldb, values);
     case Routine::gesdd: {
       const tessera_vectors of_both = p.u == VectorJob::none   ? TESSERA_NO_VECTORS
                                       : p.u == VectorJob::thin ? TESSERA_VECTORS
                                                                : TESSERA_ALL_VECTORS;
-      return gesdd(c, of_both, p.m, p.n, A, p.lda, values, U, p.ldu, VT, p.ldvt);
+      return gesdd(c, TESSERA_COL_MAJOR, of_both, p.m, p.n, A, p.lda, values, U, p.ldu, VT, p.ldvt);
     }
     case Routine::geev:
       if constexpr (std::is_same_v<T, Real>)
-        return geev(c, vectors, p.n, A, p.lda, values, static_cast<T*>(p.imaginary), U, p.ldu);
+        return geev(c, TESSERA_COL_MAJOR, vectors, p.n, A, p.lda, values, static_cast<T*>(p.imaginary), U, p.ldu);
       else
-        return geev(c, vectors, p.n, A, p.lda, static_cast<T*>(p.values), U, p.ldu);
+        return geev(c, TESSERA_COL_MAJOR, vectors, p.n, A, p.lda, static_cast<T*>(p.values), U, p.ldu);
     case Routine::gels:
-      return gels(c, trans, p.m, p.n, p.k, A, p.lda, B, p.ldb);
+      return gels(c, TESSERA_COL_MAJOR, trans, p.m, p.n, p.k, A, p.lda, B, p.ldb);
     case Routine::gelsd:
-      return gelsd(c, p.m, p.n, p.k, A, p.lda, B, p.ldb, values, static_cast<Real>(p.rcond), p.found);
+      return gelsd(c, TESSERA_COL_MAJOR, p.m, p.n, p.k, A, p.lda, B, p.ldb, values, static_cast<Real>(p.rcond),
+                   p.found);
     case Routine::ungqr:
-      return ungqr(c, p.m, p.n, p.k, A, p.lda, tau);
+      return ungqr(c, TESSERA_COL_MAJOR, p.m, p.n, p.k, A, p.lda, tau);
     case Routine::unglq:
-      return unglq(c, p.m, p.n, p.k, A, p.lda, tau);
+      return unglq(c, TESSERA_COL_MAJOR, p.m, p.n, p.k, A, p.lda, tau);
     case Routine::unmqr:
-      return unmqr<T>(c, side, trans, p.m, p.n, p.k, A, p.lda, tau, B, p.ldb);
+      return unmqr<T>(c, TESSERA_COL_MAJOR, side, trans, p.m, p.n, p.k, A, p.lda, tau, B, p.ldb);
     case Routine::trtrs:
-      return trtrs<T>(c, uplo, trans, diag, p.n, p.k, A, p.lda, B, p.ldb);
+      return trtrs<T>(c, TESSERA_COL_MAJOR, uplo, trans, diag, p.n, p.k, A, p.lda, B, p.ldb);
     case Routine::trtri:
-      return trtri(c, uplo, diag, p.n, A, p.lda);
+      return trtri(c, TESSERA_COL_MAJOR, uplo, diag, p.n, A, p.lda);
     case Routine::potri:
-      return potri(c, uplo, p.n, A, p.lda);
+      return potri(c, TESSERA_COL_MAJOR, uplo, p.n, A, p.lda);
     default:
-      return getri(c, p.n, A, p.lda, static_cast<const std::int64_t*>(p.ipiv));
+      return getri(c, TESSERA_COL_MAJOR, p.n, A, p.lda, static_cast<const std::int64_t*>(p.ipiv));
   }
 }
 
@@ -296,42 +299,69 @@ TEST(DenseApiArguments, AreCheckedInTheirOrder) {
     std::function<tessera_status()> call;
   };
   const Wrong all[] = {
-      {1, [&] { return tessera_dsyevd(nullptr, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, w, &info); }},
-      {2, [&] { return tessera_dsyevd(ctx, wrong_vectors, wrong_uplo, 2, A, 2, w, &info); }},
-      {2, [&] { return tessera_dsyevd(ctx, TESSERA_ALL_VECTORS, TESSERA_LOWER, 2, A, 2, w, &info); }},
-      {3, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, wrong_uplo, -1, A, 2, w, &info); }},
-      {4, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, huge, A, huge, w, &info); }},
-      {5, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, nullptr, 1, w, &info); }},
-      {6, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 1, nullptr, &info); }},
-      {7, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, nullptr, &info); }},
-      {8, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, w, nullptr); }},
-      {2, [&] { return tessera_dsygvd(ctx, 4, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, B, 2, w, &info); }},
-      {9, [&] { return tessera_dsygvd(ctx, 1, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, B, 1, w, &info); }},
-      {8, [&] { return tessera_dgesdd(ctx, TESSERA_VECTORS, 2, 2, A, 2, w, nullptr, 2, v, 2, &info); }},
-      {11, [&] { return tessera_dgesdd(ctx, TESSERA_VECTORS, 2, 2, A, 2, w, v, 2, v, 1, &info); }},
-      {7, [&] { return tessera_dgeev(ctx, TESSERA_NO_VECTORS, 2, A, 2, w, nullptr, nullptr, 1, &info); }},
-      {2, [&] { return tessera_zgels(ctx, TESSERA_TRANS, 1, 1, 1, A, 1, B, 1, &info); }},
-      {9, [&] { return tessera_dgels(ctx, TESSERA_TRANS, 1, 2, 1, A, 1, B, 1, &info); }},
-      {11, [&] { return tessera_dgelsd(ctx, 2, 2, 1, A, 2, B, 2, w, -1, nullptr, nullptr); }},
-      {3, [&] { return tessera_dorgqr(ctx, 1, 2, 1, A, 2, tau, &info); }},
-      {4, [&] { return tessera_dorgqr(ctx, 2, 2, 3, A, 2, tau, &info); }},
-      {3, [&] { return tessera_dorglq(ctx, 2, 1, 1, A, 2, tau, &info); }},
-      {4, [&] { return tessera_dorglq(ctx, 1, 2, 2, A, 1, tau, &info); }},
-      {6, [&] { return tessera_dorglq(ctx, 2, 2, 1, A, 1, tau, &info); }},
-      {6, [&] { return tessera_dormqr(ctx, TESSERA_RIGHT, TESSERA_TRANS, 3, 2, 3, A, 3, tau, B, 3, &info); }},
-      {9, [&] { return tessera_dormqr(ctx, TESSERA_LEFT, TESSERA_TRANS, 2, 2, 2, A, 2, nullptr, B, 2, &info); }},
-      {10, [&] { return tessera_dtrtrs(ctx, TESSERA_LOWER, TESSERA_TRANS, TESSERA_UNIT, 2, 2, A, 2, B, 1, &info); }},
-      {5, [&] { return tessera_dgetri(ctx, 2, A, 2, nullptr, &info); }},
-      {4, [&] { return tessera_dgetri(ctx, 2, A, most, nullptr, &info); }},
-      {2, [&] { return tessera_dsytrf(ctx, wrong_uplo, -1, A, 2, ipiv, &info); }},
-      {3, [&] { return tessera_dsytrf(ctx, TESSERA_LOWER, huge, A, huge, ipiv, &info); }},
-      {5, [&] { return tessera_zhetrf(ctx, TESSERA_LOWER, 2, A, 1, nullptr, &info); }},
-      {6, [&] { return tessera_dsytrf(ctx, TESSERA_LOWER, 2, A, 2, nullptr, &info); }},
-      {7, [&] { return tessera_dsytrf(ctx, TESSERA_LOWER, 2, A, 2, ipiv, nullptr); }},
-      {4, [&] { return tessera_dsytrs(ctx, TESSERA_LOWER, 2, -1, A, 2, ipiv, B, 2, &info); }},
-      {7, [&] { return tessera_zhetrs(ctx, TESSERA_LOWER, 2, 1, A, 2, nullptr, B, 1, nullptr); }},
-      {9, [&] { return tessera_dsysv(ctx, TESSERA_UPPER, 2, 1, A, 2, ipiv, B, 1, &info); }},
-      {10, [&] { return tessera_zhesv(ctx, TESSERA_UPPER, 2, 1, A, 2, ipiv, B, 2, nullptr); }},
+      {1,
+       [&] { return tessera_dsyevd(nullptr, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, w, &info); }},
+      {3, [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, wrong_vectors, wrong_uplo, 2, A, 2, w, &info); }},
+      {3,
+       [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_ALL_VECTORS, TESSERA_LOWER, 2, A, 2, w, &info); }},
+      {4, [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, wrong_uplo, -1, A, 2, w, &info); }},
+      {5,
+       [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, huge, A, huge, w, &info); }},
+      {6,
+       [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, 2, nullptr, 1, w, &info); }},
+      {7,
+       [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 1, nullptr, &info); }},
+      {8,
+       [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, nullptr, &info); }},
+      {9, [&] { return tessera_dsyevd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, w, nullptr); }},
+      {3,
+       [&] {
+         return tessera_dsygvd(ctx, TESSERA_COL_MAJOR, 4, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, B, 2, w, &info);
+       }},
+      {10,
+       [&] {
+         return tessera_dsygvd(ctx, TESSERA_COL_MAJOR, 1, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, B, 1, w, &info);
+       }},
+      {9,
+       [&] { return tessera_dgesdd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, 2, 2, A, 2, w, nullptr, 2, v, 2, &info); }},
+      {12, [&] { return tessera_dgesdd(ctx, TESSERA_COL_MAJOR, TESSERA_VECTORS, 2, 2, A, 2, w, v, 2, v, 1, &info); }},
+      {8,
+       [&] {
+         return tessera_dgeev(ctx, TESSERA_COL_MAJOR, TESSERA_NO_VECTORS, 2, A, 2, w, nullptr, nullptr, 1, &info);
+       }},
+      {3, [&] { return tessera_zgels(ctx, TESSERA_COL_MAJOR, TESSERA_TRANS, 1, 1, 1, A, 1, B, 1, &info); }},
+      {10, [&] { return tessera_dgels(ctx, TESSERA_COL_MAJOR, TESSERA_TRANS, 1, 2, 1, A, 1, B, 1, &info); }},
+      {12, [&] { return tessera_dgelsd(ctx, TESSERA_COL_MAJOR, 2, 2, 1, A, 2, B, 2, w, -1, nullptr, nullptr); }},
+      {4, [&] { return tessera_dorgqr(ctx, TESSERA_COL_MAJOR, 1, 2, 1, A, 2, tau, &info); }},
+      {5, [&] { return tessera_dorgqr(ctx, TESSERA_COL_MAJOR, 2, 2, 3, A, 2, tau, &info); }},
+      {4, [&] { return tessera_dorglq(ctx, TESSERA_COL_MAJOR, 2, 1, 1, A, 2, tau, &info); }},
+      {5, [&] { return tessera_dorglq(ctx, TESSERA_COL_MAJOR, 1, 2, 2, A, 1, tau, &info); }},
+      {7, [&] { return tessera_dorglq(ctx, TESSERA_COL_MAJOR, 2, 2, 1, A, 1, tau, &info); }},
+      {7,
+       [&] {
+         return tessera_dormqr(ctx, TESSERA_COL_MAJOR, TESSERA_RIGHT, TESSERA_TRANS, 3, 2, 3, A, 3, tau, B, 3, &info);
+       }},
+      {10,
+       [&] {
+         return tessera_dormqr(ctx, TESSERA_COL_MAJOR, TESSERA_LEFT, TESSERA_TRANS, 2, 2, 2, A, 2, nullptr, B, 2,
+                               &info);
+       }},
+      {11,
+       [&] {
+         return tessera_dtrtrs(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, TESSERA_TRANS, TESSERA_UNIT, 2, 2, A, 2, B, 1,
+                               &info);
+       }},
+      {6, [&] { return tessera_dgetri(ctx, TESSERA_COL_MAJOR, 2, A, 2, nullptr, &info); }},
+      {5, [&] { return tessera_dgetri(ctx, TESSERA_COL_MAJOR, 2, A, most, nullptr, &info); }},
+      {3, [&] { return tessera_dsytrf(ctx, TESSERA_COL_MAJOR, wrong_uplo, -1, A, 2, ipiv, &info); }},
+      {4, [&] { return tessera_dsytrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, huge, A, huge, ipiv, &info); }},
+      {6, [&] { return tessera_zhetrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, A, 1, nullptr, &info); }},
+      {7, [&] { return tessera_dsytrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, A, 2, nullptr, &info); }},
+      {8, [&] { return tessera_dsytrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, A, 2, ipiv, nullptr); }},
+      {5, [&] { return tessera_dsytrs(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, -1, A, 2, ipiv, B, 2, &info); }},
+      {8, [&] { return tessera_zhetrs(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, 1, A, 2, nullptr, B, 1, nullptr); }},
+      {10, [&] { return tessera_dsysv(ctx, TESSERA_COL_MAJOR, TESSERA_UPPER, 2, 1, A, 2, ipiv, B, 1, &info); }},
+      {11, [&] { return tessera_zhesv(ctx, TESSERA_COL_MAJOR, TESSERA_UPPER, 2, 1, A, 2, ipiv, B, 2, nullptr); }},
   };
   for (const Wrong& wrong : all) {
     EXPECT_EQ(wrong.call(), TESSERA_INVALID_ARGUMENT) << wrong.position;
@@ -340,20 +370,23 @@ TEST(DenseApiArguments, AreCheckedInTheirOrder) {
   EXPECT_THAT(A, testing::ElementsAre(4, 1, 1, 3));
   EXPECT_EQ(info, 99);
   EXPECT_EQ(rank, 7);
-  EXPECT_EQ(tessera_dgetri(ctx, 2, A, 2, ipiv, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgetri(ctx, TESSERA_COL_MAJOR, 2, A, 2, ipiv, &info), TESSERA_SUCCESS);
 }
 
 TEST(DenseApiArguments, SizesMayBeZero) {
   const Context context(on_devices);
   double B[3] = {1, 2, 3};
   std::int64_t info = 99, rank = 99;
-  EXPECT_EQ(tessera_dsyevd(context.handle(), TESSERA_VECTORS, TESSERA_LOWER, 0, nullptr, 1, nullptr, &info),
+  EXPECT_EQ(tessera_dsyevd(context.handle(), TESSERA_COL_MAJOR, TESSERA_VECTORS, TESSERA_LOWER, 0, nullptr, 1, nullptr,
+                           &info),
             TESSERA_SUCCESS);
   EXPECT_EQ(info, 0);
-  EXPECT_EQ(tessera_dgelsd(context.handle(), 0, 3, 1, nullptr, 1, B, 3, nullptr, -1, &rank, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgelsd(context.handle(), TESSERA_COL_MAJOR, 0, 3, 1, nullptr, 1, B, 3, nullptr, -1, &rank, &info),
+            TESSERA_SUCCESS);
   EXPECT_EQ(rank, 0);
   // As LAPACK has it.
-  EXPECT_EQ(tessera_dgels(context.handle(), TESSERA_NO_TRANS, 0, 3, 1, nullptr, 1, B, 3, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgels(context.handle(), TESSERA_COL_MAJOR, TESSERA_NO_TRANS, 0, 3, 1, nullptr, 1, B, 3, &info),
+            TESSERA_SUCCESS);
   EXPECT_THAT(B, testing::ElementsAre(0, 0, 0));
 }
 
@@ -362,7 +395,8 @@ TEST(DenseApiErrors, NoLapackCountsSoFar) {
   double A = 3;
   std::int64_t info = 99;
   constexpr std::int64_t huge = std::int64_t{1} << 32;
-  const tessera_status status = tessera_dpotri(context.handle(), TESSERA_LOWER, 1, &A, huge + 1, &info);
+  const tessera_status status =
+      tessera_dpotri(context.handle(), TESSERA_COL_MAJOR, TESSERA_LOWER, 1, &A, huge + 1, &info);
   // A LAPACK of 64 bits can.
   EXPECT_EQ(status, test::cpu_blas()->integer_bits() == 32 ? TESSERA_NOT_AVAILABLE : TESSERA_SUCCESS);
 }

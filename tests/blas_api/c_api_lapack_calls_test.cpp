@@ -31,23 +31,23 @@ std::int64_t run(const Context& c, const LapackCall& call) {
   const auto trans = static_cast<tessera_transpose>(static_cast<int>(call.op) + TESSERA_NO_TRANS);
   switch (call.routine) {
     case Routine::potrf:
-      return potrf(c, uplo, call.n, A, call.lda);
+      return potrf(c, TESSERA_COL_MAJOR, uplo, call.n, A, call.lda);
     case Routine::potrs:
-      return potrs<T>(c, uplo, call.n, call.k, A, call.lda, B, call.ldb);
+      return potrs<T>(c, TESSERA_COL_MAJOR, uplo, call.n, call.k, A, call.lda, B, call.ldb);
     case Routine::posv:
-      return posv(c, uplo, call.n, call.k, A, call.lda, B, call.ldb);
+      return posv(c, TESSERA_COL_MAJOR, uplo, call.n, call.k, A, call.lda, B, call.ldb);
     case Routine::getrf:
-      return getrf(c, call.m, call.n, A, call.lda, ipiv);
+      return getrf(c, TESSERA_COL_MAJOR, call.m, call.n, A, call.lda, ipiv);
     case Routine::getrs:
-      return getrs<T>(c, trans, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
+      return getrs<T>(c, TESSERA_COL_MAJOR, trans, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
     case Routine::gesv:
-      return gesv(c, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
+      return gesv(c, TESSERA_COL_MAJOR, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
     case Routine::gelqf:
-      return gelqf(c, call.m, call.n, A, call.lda, static_cast<T*>(call.tau));
+      return gelqf(c, TESSERA_COL_MAJOR, call.m, call.n, A, call.lda, static_cast<T*>(call.tau));
     default:
       break;
   }
-  return geqrf(c, call.m, call.n, A, call.lda, static_cast<T*>(call.tau));
+  return geqrf(c, TESSERA_COL_MAJOR, call.m, call.n, A, call.lda, static_cast<T*>(call.tau));
 }
 
 template <class T>
@@ -85,37 +85,38 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
     std::function<tessera_status()> call;
   };
   const Wrong all[] = {
-      {1, [&] { return tessera_dpotrf(nullptr, TESSERA_LOWER, 2, A, 2, &info); }},
-      {2, [&] { return tessera_dpotrf(ctx, static_cast<tessera_uplo>(no_uplo), -1, A, 2, &info); }},
-      {3, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, -1, A, 0, &info); }},
-      {3, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, huge, A, huge, &info); }},
-      {4, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, 2, nullptr, 1, &info); }},
-      {5, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, 2, A, 1, nullptr); }},
-      {6, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, 2, A, 2, nullptr); }},
-      {4, [&] { return tessera_dpotrs(ctx, TESSERA_LOWER, 2, -1, A, 1, B, 2, &info); }},
-      {4, [&] { return tessera_dpotrs(ctx, TESSERA_LOWER, 0, huge, A, 1, B, 1, &info); }},
-      {6, [&] { return tessera_dpotrs(ctx, TESSERA_LOWER, 2, 1, A, 1, B, 1, &info); }},
-      {4, [&] { return tessera_dposv(ctx, TESSERA_LOWER, 0, huge, A, 1, B, 1, &info); }},
-      {7, [&] { return tessera_dposv(ctx, TESSERA_LOWER, 2, 1, A, 2, nullptr, 1, &info); }},
-      {8, [&] { return tessera_dposv(ctx, TESSERA_LOWER, 2, 1, A, 2, B, 1, &info); }},
-      {2, [&] { return tessera_dgetrf(ctx, -1, -1, A, 0, ipiv, &info); }},
-      {6, [&] { return tessera_dgetrf(ctx, 2, 2, A, 2, nullptr, nullptr); }},
-      {7, [&] { return tessera_dgetrf(ctx, 2, 2, A, 2, ipiv, nullptr); }},
-      {2, [&] { return tessera_dgetrs(ctx, wrong_trans, -1, 1, A, 2, ipiv, B, 2, &info); }},
-      {4, [&] { return tessera_dgetrs(ctx, TESSERA_TRANS, 0, huge, A, 2, ipiv, B, 2, &info); }},
-      {7, [&] { return tessera_dgetrs(ctx, TESSERA_TRANS, 2, 1, A, 2, nullptr, nullptr, 2, &info); }},
-      {9, [&] { return tessera_dgetrs(ctx, TESSERA_TRANS, 2, 1, A, 2, ipiv, B, 1, &info); }},
-      {3, [&] { return tessera_dgesv(ctx, 2, -1, A, 2, ipiv, B, 2, &info); }},
-      {3, [&] { return tessera_dgesv(ctx, 0, huge, A, 2, ipiv, B, 2, &info); }},
-      {8, [&] { return tessera_dgesv(ctx, 2, 1, A, 2, ipiv, B, 1, &info); }},
-      {9, [&] { return tessera_dgesv(ctx, 2, 1, A, 2, ipiv, B, 2, nullptr); }},
-      {5, [&] { return tessera_dgetrf(ctx, 2, 2, A, most, ipiv, &info); }},
-      {8, [&] { return tessera_dgesv(ctx, 2, 2, A, 2, ipiv, B, most, &info); }},
-      {5, [&] { return tessera_dgeqrf(ctx, 2, 2, A, 1, nullptr, &info); }},
-      {6, [&] { return tessera_dgeqrf(ctx, 2, 2, A, 2, nullptr, &info); }},
-      {2, [&] { return tessera_dgelqf(ctx, -1, -1, A, 0, nullptr, &info); }},
-      {5, [&] { return tessera_dgelqf(ctx, 2, 2, A, 1, nullptr, &info); }},
-      {6, [&] { return tessera_dgelqf(ctx, 2, 2, A, 2, nullptr, &info); }},
+      {1, [&] { return tessera_dpotrf(nullptr, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, A, 2, &info); }},
+      {3, [&] { return tessera_dpotrf(ctx, TESSERA_COL_MAJOR, static_cast<tessera_uplo>(no_uplo), -1, A, 2, &info); }},
+      {4, [&] { return tessera_dpotrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, -1, A, 0, &info); }},
+      {4, [&] { return tessera_dpotrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, huge, A, huge, &info); }},
+      {5, [&] { return tessera_dpotrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, nullptr, 1, &info); }},
+      {6, [&] { return tessera_dpotrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, A, 1, nullptr); }},
+      {7, [&] { return tessera_dpotrf(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, A, 2, nullptr); }},
+      {5, [&] { return tessera_dpotrs(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, -1, A, 1, B, 2, &info); }},
+      {5, [&] { return tessera_dpotrs(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 0, huge, A, 1, B, 1, &info); }},
+      {7, [&] { return tessera_dpotrs(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, 1, A, 1, B, 1, &info); }},
+      {5, [&] { return tessera_dposv(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 0, huge, A, 1, B, 1, &info); }},
+      {8, [&] { return tessera_dposv(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, 1, A, 2, nullptr, 1, &info); }},
+      {9, [&] { return tessera_dposv(ctx, TESSERA_COL_MAJOR, TESSERA_LOWER, 2, 1, A, 2, B, 1, &info); }},
+      {3, [&] { return tessera_dgetrf(ctx, TESSERA_COL_MAJOR, -1, -1, A, 0, ipiv, &info); }},
+      {7, [&] { return tessera_dgetrf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, nullptr, nullptr); }},
+      {8, [&] { return tessera_dgetrf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, ipiv, nullptr); }},
+      {3, [&] { return tessera_dgetrs(ctx, TESSERA_COL_MAJOR, wrong_trans, -1, 1, A, 2, ipiv, B, 2, &info); }},
+      {5, [&] { return tessera_dgetrs(ctx, TESSERA_COL_MAJOR, TESSERA_TRANS, 0, huge, A, 2, ipiv, B, 2, &info); }},
+      {8,
+       [&] { return tessera_dgetrs(ctx, TESSERA_COL_MAJOR, TESSERA_TRANS, 2, 1, A, 2, nullptr, nullptr, 2, &info); }},
+      {10, [&] { return tessera_dgetrs(ctx, TESSERA_COL_MAJOR, TESSERA_TRANS, 2, 1, A, 2, ipiv, B, 1, &info); }},
+      {4, [&] { return tessera_dgesv(ctx, TESSERA_COL_MAJOR, 2, -1, A, 2, ipiv, B, 2, &info); }},
+      {4, [&] { return tessera_dgesv(ctx, TESSERA_COL_MAJOR, 0, huge, A, 2, ipiv, B, 2, &info); }},
+      {9, [&] { return tessera_dgesv(ctx, TESSERA_COL_MAJOR, 2, 1, A, 2, ipiv, B, 1, &info); }},
+      {10, [&] { return tessera_dgesv(ctx, TESSERA_COL_MAJOR, 2, 1, A, 2, ipiv, B, 2, nullptr); }},
+      {6, [&] { return tessera_dgetrf(ctx, TESSERA_COL_MAJOR, 2, 2, A, most, ipiv, &info); }},
+      {9, [&] { return tessera_dgesv(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, ipiv, B, most, &info); }},
+      {6, [&] { return tessera_dgeqrf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 1, nullptr, &info); }},
+      {7, [&] { return tessera_dgeqrf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, nullptr, &info); }},
+      {3, [&] { return tessera_dgelqf(ctx, TESSERA_COL_MAJOR, -1, -1, A, 0, nullptr, &info); }},
+      {6, [&] { return tessera_dgelqf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 1, nullptr, &info); }},
+      {7, [&] { return tessera_dgelqf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, nullptr, &info); }},
   };
   for (const Wrong& wrong : all) {
     EXPECT_EQ(wrong.call(), TESSERA_INVALID_ARGUMENT) << wrong.position;
@@ -123,19 +124,21 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
   }
   EXPECT_THAT(A, testing::ElementsAre(4, 1, 1, 3));
   EXPECT_EQ(info, 99);
-  EXPECT_EQ(tessera_dgeqrf(ctx, 2, 2, A, 2, tau, nullptr), TESSERA_SUCCESS);
-  EXPECT_EQ(tessera_dgelqf(ctx, 2, 2, A, 2, tau, nullptr), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgeqrf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, tau, nullptr), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgelqf(ctx, TESSERA_COL_MAJOR, 2, 2, A, 2, tau, nullptr), TESSERA_SUCCESS);
 }
 
 TEST(LapackApiArguments, MayBeNullWhereThereIsNothingToDo) {
   const Context context(on_devices);
   std::int64_t info = 99;
-  EXPECT_EQ(tessera_dgetrf(context.handle(), 0, 5, nullptr, 1, nullptr, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgetrf(context.handle(), TESSERA_COL_MAJOR, 0, 5, nullptr, 1, nullptr, &info), TESSERA_SUCCESS);
   EXPECT_EQ(info, 0);
   info = 99;
-  EXPECT_EQ(tessera_dgesv(context.handle(), 0, 5, nullptr, 1, nullptr, nullptr, 1, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgesv(context.handle(), TESSERA_COL_MAJOR, 0, 5, nullptr, 1, nullptr, nullptr, 1, &info),
+            TESSERA_SUCCESS);
   EXPECT_EQ(info, 0);
-  EXPECT_EQ(tessera_dpotrs(context.handle(), TESSERA_UPPER, 5, 0, nullptr, 5, nullptr, 5, nullptr), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dpotrs(context.handle(), TESSERA_COL_MAJOR, TESSERA_UPPER, 5, 0, nullptr, 5, nullptr, 5, nullptr),
+            TESSERA_SUCCESS);
 }
 
 TEST(LapackApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
@@ -144,7 +147,7 @@ TEST(LapackApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
   const LapackCall call = problem.call();
   const std::vector<double> before(static_cast<double*>(call.A), static_cast<double*>(call.A) + call.lda * call.n);
   std::int64_t info = 99;
-  EXPECT_EQ(tessera_dgetrf(context.handle(), call.m, call.n, static_cast<double*>(call.A), call.lda,
+  EXPECT_EQ(tessera_dgetrf(context.handle(), TESSERA_COL_MAJOR, call.m, call.n, static_cast<double*>(call.A), call.lda,
                            static_cast<std::int64_t*>(call.ipiv), &info),
             TESSERA_OUT_OF_DEVICE_MEMORY);
   EXPECT_EQ(std::memcmp(before.data(), call.A, before.size() * sizeof(double)), 0);

@@ -9,7 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "tessera/lapack.h"
 #include "tessera/tessera.h"
 #include "tessera/tessera.hpp"
 #include "tests/blas_api/compared_product.hpp"
@@ -46,6 +48,49 @@ TEST(CApiStatistics, OfTheLastCall) {
   const nlohmann::json json = nlohmann::json::parse(context.last_job_json());
   EXPECT_EQ(json["routine"], "dgemm");
   EXPECT_EQ(json["devices"].size(), 2u);
+}
+
+struct Told {
+  std::vector<std::string> what, where, why;
+  int on_devices = 0, parts = 0;
+  double flops = 0;
+};
+void note(const tessera_call* call, void* data) {
+  Told& told = *static_cast<Told*>(data);
+  EXPECT_EQ(call->struct_size, sizeof(tessera_call));
+  told.what.emplace_back(call->what);
+  told.where.emplace_back(call->where);
+  told.why.emplace_back(call->why);
+  told.on_devices += call->on_devices;
+  told.parts += call->is_part;
+  told.flops += call->flops;
+  EXPECT_GE(call->seconds, call->start_s);
+}
+
+TEST(CApiObserver, IsToldOfEveryCallUntilItIsTakenAway) {
+  Told told;
+  const Context devices(on_devices), cpu("TESSERA_OFFLOAD=never");
+  EXPECT_EQ(tessera_observe_calls(note, &told), TESSERA_SUCCESS);
+  compare_with_oracle<double>(devices, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 64, 48, 32, 1, 1, 1);
+  compare_with_oracle<double>(cpu, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 6, 4, 3, 1, 1, 1);
+  ASSERT_EQ(told.what.size(), 2u);
+  EXPECT_EQ(told.what.front(), "dgemm NN m=64 n=48 k=32");
+  EXPECT_EQ(told.where.front(), "host:0,host:1");
+  EXPECT_EQ(told.where.back(), "the CPU BLAS");
+  EXPECT_EQ(told.why.back(), "TESSERA_OFFLOAD=never");
+  EXPECT_EQ(told.on_devices, 1);
+  EXPECT_DOUBLE_EQ(told.flops, 2.0 * 64 * 48 * 32 + 2.0 * 6 * 4 * 3);
+
+  double A[4] = {4, 1, 1, 3}, B[2] = {1, 2};
+  std::int64_t ipiv[2], info = 9;
+  EXPECT_EQ(tessera_dgesv(devices.handle(), TESSERA_ROW_MAJOR, 2, 1, A, 2, ipiv, B, 1, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(told.what.back(), "dgesv n=2 nrhs=1");  // the whole comes last
+  EXPECT_EQ(told.parts, static_cast<int>(told.what.size()) - 3);
+
+  const std::size_t calls = told.what.size();
+  EXPECT_EQ(tessera_observe_calls(nullptr, nullptr), TESSERA_SUCCESS);
+  compare_with_oracle<double>(devices, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 64, 48, 32, 1, 1, 1);
+  EXPECT_EQ(told.what.size(), calls);
 }
 
 /// Programs compiled with other versions of the header, whose structure ends earlier or later.

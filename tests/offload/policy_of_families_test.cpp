@@ -52,6 +52,32 @@ TEST(PolicyOfLapack, SmallCallsAndRulesNeedNoLook) {
   EXPECT_TRUE(decide_early(by_size, square(potrf, 182)).offload);
 }
 
+TEST(PolicyOfLapack, ASolveOfOneRightHandSideIsAsLargeAsItsFactors) {
+  // Two multiply-adds for each element that is read: little arithmetic, and much memory.
+  EXPECT_EQ(decide_early({}, square(getrs, 2000, 1)).reason, Reason::tiny);
+  for (const Routine routine : {getrs, potrs, trtrs, sytrs}) EXPECT_TRUE(decide_early({}, square(routine, 8000, 1)).offload);
+  const OffloadRule by_size{Offload::by_size, index_t{500} * 500 * 500};
+  EXPECT_FALSE(decide_early(by_size, square(getrs, 8000, 1)).offload);
+
+  // A CPU of which only the speed of products is known reads 0.5 GB at 100 GB/s at best, at 10 GB/s at worst.
+  CallHistory history(16);
+  for (const index_t side : {104, 4000}) {
+    const Work product = work_of(Level3{.m = side, .n = side, .k = side});
+    for (int call = 0; call < 2; ++call) history.cpu_speed().record(product, product.flops / 1e12, true);
+  }
+  Conditions now = with_devices(50e12, 50e9, 0);
+  const Work thin = square(getrs, 8000, 1);
+  history.describe(thin, true, 1, now);
+  EXPECT_GE(now.cpu.least_s, 0.005);
+  EXPECT_GE(now.cpu.most_s, 0.05);
+  EXPECT_TRUE(decide({}, thin, now).offload);
+  // Thick solves of as much arithmetic tell nothing of it.
+  for (int call = 0; call < 3; ++call)
+    CallHistory::OnCpu(history, thin.of).record(square(getrs, 1000, 64), {}, 1e-3, true);
+  history.describe(thin, true, 1, now);
+  EXPECT_TRUE(decide({}, thin, now).offload);
+}
+
 TEST(PolicyOfLapack, WhatNoGpuSolvesStaysOnTheCpu) {
   for (const Routine routine : {hetrf, hetrs, hesv}) {
     const Work work = square(routine, 8000, 8000, ScalarType::z);

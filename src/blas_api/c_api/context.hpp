@@ -1,6 +1,7 @@
 // The context behind the handle of the own C API, which its functions share.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,9 +18,16 @@
 #include "tessera/tessera.h"
 
 struct tessera_context_struct {
-  explicit tessera_context_struct(tessera::Config config) : context(std::move(config)) {}
+  explicit tessera_context_struct(tessera::Config config)
+      : owned(std::make_unique<tessera::offload::Context>(std::move(config))), context(*owned) {}
+  /// Of a context that lives as long as the process.
+  explicit tessera_context_struct(tessera::offload::Context& shared) : context(shared) {}
+  bool is_shared() const { return owned == nullptr; }
 
-  tessera::offload::Context context;
+  std::atomic<bool> was_chosen = false;  ///< by tessera_choose_context, and must live on
+
+  std::unique_ptr<tessera::offload::Context> owned;
+  tessera::offload::Context& context;
   std::uint64_t maker = tessera::process::identity();
   std::shared_mutex in_use;  ///< shared by calls, taken by tessera_destroy to wait for them
   std::mutex last_mutex;     ///< guards the rest

@@ -1,15 +1,21 @@
 // Single calls of LAPACK of the own C API (tessera/lapack.h): checks, and exceptions into status codes. Arguments are those of the
-// Fortran interfaces (calls/parameters.hpp) in their order, without workspaces and left eigenvectors, and are checked in it. CMake
-// writes the functions (cmake/lapack_symbols.cmake).
+// Fortran interfaces (calls/parameters.hpp) in their order, without workspaces and left eigenvectors, and are checked in it. Calls
+// on row-major matrices become such on column-major ones (calls/row_major.hpp). CMake writes the functions
+// (cmake/lapack_symbols.cmake).
 #include <algorithm>
 #include <complex>
+#include <new>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "blas_api/c_api/context.hpp"
 #include "calls/argument_complaints.hpp"
 #include "calls/arguments.hpp"
 #include "calls/lapack_arguments.hpp"
 #include "calls/lapack_fortran.hpp"
+#include "calls/row_major.hpp"
+#include "core/matrix_copy.hpp"
 #include "tessera/lapack.h"
 
 using tessera::CArray;
@@ -23,6 +29,7 @@ using tessera::Routine;
 using tessera::Scalar;
 using tessera::VectorJob;
 using tessera::c_api::guarded;
+using tessera::c_api::places_before;
 
 namespace {
 
@@ -102,17 +109,17 @@ constexpr bool may_leave_info_out(Routine routine) {
   return (solves(routine) && !factors(routine)) || makes_reflectors(routine);
 }
 
-void check(const Told& told, const LapackArguments& taken) {
+void check(const Told& told, const LapackArguments& taken, bool is_in_rows) {
+  tessera::ArgumentLimits limits = tessera::own_limits;
+  limits.are_in_rows = is_in_rows;
   const tessera::Parameters parameters = own_parameters_of(taken.called, is_complex(taken.problem.type));
-  const int place = first_bad(parameters, taken, tessera::own_limits, [&](Parameter parameter) {
+  const int place = first_bad(parameters, taken, limits, [&](Parameter parameter) {
     if (parameter == Parameter::found) return told.found != nullptr;
     return parameter != Parameter::info || told.info != nullptr || may_leave_info_out(taken.called);
   });
   if (place == 0) return;
-  const int behind_the_context = place + 1;
-  require_argument(
-      false, behind_the_context,
-      tessera::lapack_complaint(parameters[static_cast<std::size_t>(place - 1)], taken, tessera::own_limits).c_str());
+  require_argument(false, place + places_before,
+                   tessera::lapack_complaint(parameters[static_cast<std::size_t>(place - 1)], taken, limits).c_str());
 }
 
 /// Computes it, where it does something. The CPU's LAPACK computes what no device takes (sizes of 0 among it).
@@ -125,11 +132,82 @@ std::optional<tessera::runtime::JobStatistics> compute(tessera_context ctx, tess
   return std::nullopt;
 }
 
-void run(tessera_context ctx, const LapackArguments& taken, const Told& told, tessera::offload::CallTime& time) {
-  check(told, taken);
+/// Memory of one operand, which the pool keeps for the next call.
+struct Piece {
+  explicit Piece(std::int64_t bytes) : memory(tessera_malloc(static_cast<std::size_t>(bytes))) {
+    if (memory == nullptr) throw std::bad_alloc();
+  }
+  Piece(const Piece&) = delete;
+  Piece& operator=(const Piece&) = delete;
+  Piece(Piece&& other) noexcept : memory(std::exchange(other.memory, nullptr)) {}
+  Piece& operator=(Piece&&) = delete;
+  ~Piece() { tessera_free(memory); }
+  void* memory;
+};
+
+/// The copies in columns of matrices that a row-major call cannot use as they lie, and of tau.
+class Copies {
+ public:
+  /// Points the call at its copies. @param processors that may copy
+  Copies(tessera::InColumns& made, int processors) : processors_(processors) {
+    LapackCall& p = made.call;
+    for (const tessera::LapackOperand& operand : tessera::LapackOperands(p)) {
+      const bool is_tau = operand.slot == tessera::LapackSlot::tau && made.conjugates_tau;
+      if ((!made.copies(operand.slot) && !is_tau) || operand.bytes() == 0) continue;
+      Copied copied{operand, is_tau || (made.conjugates_b && operand.slot == tessera::LapackSlot::B),
+                    Piece(operand.bytes())};
+      address_of(p, operand.slot) = copied.in_columns.memory;
+      if (!is_tau) ld_of(p, operand.slot) = std::max<index_t>(operand.rows, 1);
+      if (operand.reads) copy(copied, operand.read_rows, operand.read_cols, true);
+      copies_.push_back(std::move(copied));
+    }
+  }
+
+  /// Brings what the call has written to the caller.
+  void hand_back() const {
+    for (const Copied& copied : copies_) {
+      if (copied.rows.writes) copy(copied, copied.rows.rows, copied.rows.cols, false);
+    }
+  }
+
+ private:
+  struct Copied {
+    tessera::LapackOperand rows;  ///< the caller's
+    bool is_conjugate;
+    Piece in_columns;
+  };
+
+  void copy(const Copied& copied, index_t rows, index_t cols, bool there) const {
+    const tessera::LapackOperand& given = copied.rows;
+    const index_t element = given.element_bytes;
+    const bool is_vector = !given.has_ld();
+    const tessera::StridedMatrix in_rows{given.address, is_vector ? element : given.ld * element, element};
+    const tessera::StridedMatrix in_columns{static_cast<std::byte*>(copied.in_columns.memory), element,
+                                            std::max<index_t>(given.rows, 1) * element};
+    tessera::copy_matrix({.rows = rows,
+                          .columns = cols,
+                          .element_bytes = static_cast<std::size_t>(element),
+                          .conjugates = copied.is_conjugate,
+                          .from = there ? in_rows : in_columns,
+                          .to = there ? in_columns : in_rows},
+                         processors_);
+  }
+
+  int processors_;
+  std::vector<Copied> copies_;
+};
+
+void run(tessera_context ctx, tessera::Layout layout, const LapackArguments& taken, const Told& told,
+         tessera::offload::CallTime& time) {
+  const bool is_in_rows = layout == tessera::Layout::row_major;
+  check(told, taken, is_in_rows);
   const std::shared_lock alive(ctx->in_use);
-  tessera::offload::LapackRun run{.problem = taken.problem};
+  tessera::InColumns made{.call = taken.problem, .copied = {}};
+  if (is_in_rows) made = in_columns(taken.problem);
+  const Copies copies(made, ctx->context.processors());
+  tessera::offload::LapackRun run{.problem = made.call};
   std::optional<tessera::runtime::JobStatistics> job = compute(ctx, run, time);
+  copies.hand_back();
   if (told.info != nullptr) *told.info = run.info;
   if (told.found != nullptr) *told.found = run.found;
   if (!job) {
@@ -144,14 +222,16 @@ void run(tessera_context ctx, const LapackArguments& taken, const Told& told, te
   ctx->set_last(std::move(job), time);
 }
 
-/// @param values of the call, behind the context
+/// @param values of the call, behind the context and the layout
 template <Routine routine, Scalar T, class... Values>
-tessera_status run(tessera_context ctx, const Values&... values) noexcept {
+tessera_status run(tessera_context ctx, tessera_layout layout, const Values&... values) noexcept {
   return guarded([&] {
     tessera::offload::CallTime time = tessera::offload::CallTime::from_now();
     require_argument(ctx != nullptr, 1, "ctx is null");
+    const std::optional<tessera::Layout> order = tessera::layout_from_cblas(static_cast<int>(layout));
+    require_argument(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
     Told told;
-    run(ctx, arguments_of<routine, T>(told, values...), told, time);
+    run(ctx, *order, arguments_of<routine, T>(told, values...), told, time);
   });
 }
 

@@ -1,15 +1,9 @@
-// The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing
-// is thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS
+// The Level-3 BLAS of the own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status
+// codes. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS
 // functions come from calls/routines.def, and their parameters from calls/level3_lists.hpp.
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <new>
+#include <concepts>
 #include <optional>
 #include <shared_mutex>
-#include <string>
 #include <utility>
 
 #include "blas_api/c_api/context.hpp"
@@ -19,9 +13,6 @@
 #include "calls/level3_lists.hpp"
 #include "calls/routine.hpp"
 #include "core/error.hpp"
-#include "core/guarded_call.hpp"
-#include "core/process.hpp"
-#include "offload/policy.hpp"
 #include "tessera/tessera.h"
 
 using tessera::Arguments;
@@ -36,29 +27,6 @@ using tessera::c_api::guarded;
 using tessera::c_api::places_before;
 
 namespace {
-
-static_assert(static_cast<int>(tessera::Failure::internal_error) == TESSERA_INTERNAL_ERROR);
-
-/// Fills the caller's buffer as far as it reaches. Positions: text 2, size 3, needed 4.
-void hand_out(const std::string& from, char* text, std::size_t size, std::size_t* needed) {
-  require_argument(text != nullptr || size == 0, 2, "text is null, but size is not 0");
-  if (needed != nullptr) *needed = from.size() + 1;
-  if (size == 0) return;
-  const std::size_t length = std::min(from.size(), size - 1);
-  std::memcpy(text, from.data(), length);
-  text[length] = '\0';
-}
-
-void make_context(tessera_context* ctx, const char* settings) {
-  require_argument(ctx != nullptr, 1, "ctx is null");
-  *ctx = nullptr;
-  auto made = std::make_unique<tessera_context_struct>(
-      tessera::Config::from_settings(settings != nullptr ? settings : "", tessera::is_routine_name));
-  const tessera::Config& config = made->context.config();
-  const bool named = config.devices == tessera::DeviceChoice::plugin || config.devices == tessera::DeviceChoice::host;
-  if (named && !config.offload.never()) static_cast<void>(made->context.runtime());
-  *ctx = made.release();
-}
 
 /// One BLAS call. @param sizes the arguments that are no enumerators
 /// @param operands addresses, null where the caller passed null; the result of the triangular routines is C
@@ -108,43 +76,9 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const tessera::Cb
   });
 }
 
-tessera::runtime::JobStatistics last_job(tessera_context ctx) {
-  require_argument(ctx != nullptr, 1, "ctx is null");
-  const tessera::process::Pass whole(tessera::process::Work::computing);
-  const std::lock_guard lock(ctx->last_mutex);
-  require_argument(ctx->last.has_value(), 1, "no call has completed on this context yet");
-  return *ctx->last;
-}
-
 }  // namespace
 
 extern "C" {
-
-tessera_status tessera_create(tessera_context* ctx) { return tessera_create_with(ctx, nullptr); }
-
-tessera_status tessera_create_with(tessera_context* ctx, const char* settings) {
-  return guarded([&] { make_context(ctx, settings); });
-}
-
-tessera_status tessera_destroy(tessera_context ctx) {
-  return guarded([&] {
-    if (ctx == nullptr) return;
-    // In a child after fork, calls of threads that exist only in the parent may hold the lock for ever.
-    if (ctx->maker == tessera::process::identity()) const std::unique_lock idle(ctx->in_use);
-    delete ctx;
-  });
-}
-
-const char* tessera_last_error(void) { return tessera::last_error().text.c_str(); }
-
-int tessera_last_error_position(void) { return tessera::last_error().position; }
-
-#define TESSERA_TEXT_OF(x) #x
-#define TESSERA_VERSION_TEXT(major, minor, patch) \
-  TESSERA_TEXT_OF(major) "." TESSERA_TEXT_OF(minor) "." TESSERA_TEXT_OF(patch)
-const char* tessera_version(void) {
-  return TESSERA_VERSION_TEXT(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR, TESSERA_VERSION_PATCH);
-}
 
 #define TESSERA_ROUTINE(routine, list, letter, T)                                                          \
   tessera_status tessera_##letter##routine(                                                                \
@@ -156,60 +90,5 @@ const char* tessera_version(void) {
     return run<Routine::routine, T>(ctx, layout, passed.enumerators(), passed.sizes(), passed.operands()); \
   }
 #include "calls/routines.def"
-
-tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats) {
-  return guarded([&] {
-    const tessera::runtime::JobStatistics job = last_job(ctx);
-    require_argument(stats != nullptr, 2, "stats is null");
-    const std::size_t filled = std::min(stats->struct_size, sizeof(tessera_job_stats));
-    require_argument(filled >= offsetof(tessera_job_stats, tile_m), 2,
-                     "stats->struct_size is too small for a tessera_job_stats");
-    tessera_job_stats out = {};
-    out.struct_size = filled;
-    out.devices = static_cast<int>(job.devices.size());
-    out.seconds = job.seconds;
-    out.flops = job.flops;
-    out.tile_m = job.tile_m;
-    out.tile_n = job.tile_n;
-    out.tile_k = job.tile_k;
-    out.compulsory_up = job.compulsory_up;
-    out.compulsory_down = job.compulsory_down;
-    out.start_s = job.start_s;
-    out.device_s = job.device_s;
-    const tessera::runtime::DeviceStatistics all = job.total();
-    out.bytes_up = all.bytes_up;
-    out.bytes_down = all.bytes_down;
-    out.bytes_peer = all.bytes_peer;
-    out.l1_hits = all.l1_hits;
-    out.l2_hits = all.l2_hits;
-    out.misses = all.misses;
-    out.tasks = all.tasks;
-    out.stolen = all.stolen;
-    out.kernel_s = all.kernel_s;
-    out.transfer_s = all.transfer_s;
-    out.other_s = all.other_s;
-    std::memcpy(stats, &out, filled);
-  });
-}
-
-tessera_status tessera_last_job_json(tessera_context ctx, char* text, size_t size, size_t* needed) {
-  return guarded([&] { hand_out(tessera::runtime::to_json(last_job(ctx)), text, size, needed); });
-}
-
-tessera_status tessera_warm_up(tessera_context ctx) {
-  return guarded([&] {
-    if (ctx == nullptr) return tessera::offload::shared_context().warm_up();
-    const std::shared_lock alive(ctx->in_use);
-    ctx->context.warm_up();
-  });
-}
-
-tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed) {
-  return guarded([&] {
-    require_argument(ctx != nullptr, 1, "ctx is null");
-    const std::shared_lock alive(ctx->in_use);
-    hand_out(ctx->context.describe_devices(), text, size, needed);
-  });
-}
 
 }  // extern "C"

@@ -393,8 +393,11 @@ std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, const CpuB
     }
   }
   if (search.among_loaded) {
+    std::vector<SymbolScheme> schemes{search.scheme};
+    if (search.any_spelling) schemes.assign(std::begin(all_schemes), std::end(all_schemes));
     for (const std::string& file : loaded_objects()) {
-      if (auto blas = attempts.open(file, {search.scheme}, search.integer_bits, RTLD_NOLOAD)) return blas;
+      if (auto blas = attempts.open(file, schemes, search.any_spelling ? 0 : search.integer_bits, RTLD_NOLOAD))
+        return blas;
     }
   }
   for (const int bits : {search.integer_bits, search.integer_bits == 64 ? 32 : 64}) {

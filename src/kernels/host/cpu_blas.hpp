@@ -23,6 +23,9 @@ struct CpuBlasSearch {
   bool all_levels = false;
   /// Search the objects that are already loaded, however they were opened, for the program's own BLAS.
   bool among_loaded = false;
+  /// That BLAS may have other names than the scheme's: of a program that never calls it by name, as Python calls the one in a
+  /// wheel. It is preferred to those of the distribution, whose threads would compete with its own.
+  bool any_spelling = false;
   /// The next gemm after the caller's in the symbol search order, or nullptr: the BLAS that the program was linked
   /// with.
   void* next_gemm = nullptr;

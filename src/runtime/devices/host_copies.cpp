@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/host_copy.hpp"
 #include "core/thread.hpp"
-#include "device/host_copy.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -126,14 +126,14 @@ void HostCopies::Copy::for_columns(index_t first, index_t last, Move move) const
 void HostCopies::Copy::take_piece(index_t piece) noexcept {
   const index_t all = pieces();
   for_columns(piece * tile_.cols / all, (piece + 1) * tile_.cols / all,
-              [](const std::byte* tile, std::byte* copy, index_t bytes) { device::copy_streaming(copy, tile, bytes); });
-  device::finish_streaming();
+              [](const std::byte* tile, std::byte* copy, index_t bytes) { copy_streaming(copy, tile, bytes); });
+  finish_streaming();
 }
 
 bool HostCopies::Copy::restore() noexcept {
   for_columns(0, tile_.cols,
-              [](std::byte* tile, const std::byte* copy, index_t bytes) { device::copy_streaming(tile, copy, bytes); });
-  device::finish_streaming();
+              [](std::byte* tile, const std::byte* copy, index_t bytes) { copy_streaming(tile, copy, bytes); });
+  finish_streaming();
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Copies within host memory, for threads that carry matrices beside devices.
+// Copies within host memory, past the cache or within it.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include "core/scalar.hpp"
 
-namespace tessera::device {
+namespace tessera {
 
 /// The size from which the C library would write past the cache.
 inline constexpr index_t cached_copy_bytes = index_t{32} << 10;
@@ -63,4 +63,4 @@ inline void finish_streaming() {
 #endif
 }
 
-}  // namespace tessera::device
+}  // namespace tessera

@@ -1,0 +1,70 @@
+// Copies of matrices by the own C API (tessera/tessera.h).
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+#include "blas_api/c_api/context.hpp"
+#include "core/error.hpp"
+#include "core/host_share.hpp"
+#include "core/matrix_copy.hpp"
+#include "tessera/tessera.h"
+
+using tessera::require_argument;
+
+namespace {
+
+tessera::CopiedPart part_of(int part) {
+  switch (part) {
+    case TESSERA_COPY_UPPER:
+      return tessera::CopiedPart::upper;
+    case TESSERA_COPY_LOWER:
+      return tessera::CopiedPart::lower;
+    default:
+      require_argument(part == TESSERA_COPY_FULL, 1, "part is none of tessera_copied_part");
+      return tessera::CopiedPart::full;
+  }
+}
+
+/// The bytes that steps of a stride lead over stay within any memory.
+bool is_reachable(std::int64_t count, std::int64_t stride) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 4;
+  return stride != std::numeric_limits<std::int64_t>::min() && (count <= 1 || std::abs(stride) <= most / (count - 1));
+}
+
+void check(const tessera::MatrixCopy& copy) {
+  require_argument(copy.rows >= 0, 3, "rows is negative");
+  require_argument(copy.columns >= 0, 4, "cols is negative");
+  const std::size_t bytes = copy.element_bytes;
+  const bool is_element =
+      copy.conjugates ? bytes == 8 || bytes == 16 : bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+  require_argument(is_element, 5, "no element has so many bytes");
+  const bool is_empty = copy.rows == 0 || copy.columns == 0;
+  require_argument(is_empty || copy.from.address != nullptr, 6, "from is null");
+  require_argument(is_reachable(copy.rows, copy.from.row_stride), 7, "the stride leads beyond any memory");
+  require_argument(is_reachable(copy.columns, copy.from.column_stride), 8, "the stride leads beyond any memory");
+  require_argument(is_empty || copy.to.address != nullptr, 9, "to is null");
+  require_argument(is_reachable(copy.rows, copy.to.row_stride), 10, "the stride leads beyond any memory");
+  require_argument(is_reachable(copy.columns, copy.to.column_stride), 11, "the stride leads beyond any memory");
+}
+
+}  // namespace
+
+extern "C" tessera_status tessera_copy_matrix(tessera_copied_part part, int conjugate, int64_t rows, int64_t cols,
+                                              size_t element_size, const void* from, int64_t from_row_stride,
+                                              int64_t from_col_stride, void* to, int64_t to_row_stride,
+                                              int64_t to_col_stride) {
+  return tessera::c_api::guarded([&] {
+    // As a number: an enumerator of C may have any value.
+    const tessera::MatrixCopy copy{
+        .rows = rows,
+        .columns = cols,
+        .element_bytes = element_size,
+        .conjugates = conjugate != 0,
+        .part = part_of(+part),
+        .from = {static_cast<std::byte*>(const_cast<void*>(from)), from_row_stride, from_col_stride},
+        .to = {static_cast<std::byte*>(to), to_row_stride, to_col_stride}};
+    check(copy);
+    copy_matrix(copy, tessera::available_processors(1));
+  });
+}
