@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
 
-foreach(target tessera tessera_blas tessera_blas64 tessera_lapack tessera_memory tessera_device_host tessera_tool)
+foreach(target tessera tessera_blas tessera_blas64 tessera_lapack tessera_memory tessera_slots tessera_device_host tessera_tool)
   if(TARGET ${target})
     set(export)
     if(target MATCHES "^tessera(_device_host)?$")

@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "calls": set(),
     "device": set(),
     "pool": set(),
+    "slots": set(),
     "heap": {"device"},
     "kernels": {"device", "calls"},
     "cache": {"heap", "device"},
