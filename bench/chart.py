@@ -7,15 +7,11 @@ One group of bars for each result: by size where all results are of one routine,
 the runs of `tessera bench all`, are put side by side. Needs nothing but Python's standard library.
 """
 import argparse
-import math
 import pathlib
 import sys
 
 from report import load, write_whole
-from svg_picture import AXIS, BOUND, CONTESTANTS, DASHES, GRID, Picture, number, tick_step, unit_of
-
-HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 64, 24, 84, 56
-BAR, BAR_GAP, GROUP_GAP = 30, 3, 34
+from svg_picture import BOUND, CONTESTANTS, bars, unit_of
 
 
 def size_text(result):
@@ -50,56 +46,17 @@ def default_title(groups):
 
 def draw(groups, title):
     series = [one for one in CONTESTANTS if any(one[0] in rates for _, _, rates, _ in groups)]
-    has_bound = any("bound" in rates for _, _, rates, _ in groups)
     top = max((value for _, _, rates, _ in groups for value in rates.values()), default=0)
     if not top > 0:
         raise ValueError("no result has a rate above 0")
     unit, factor = unit_of(top)
-    top *= factor
-    groups = [(routine, size, {key: value * factor for key, value in rates.items()}, devices)
-              for routine, size, rates, devices in groups]
-    step = tick_step(top)
-    ticks = math.ceil(top / step)
-    group_width = len(series) * (BAR + BAR_GAP) - BAR_GAP
-    width = max(560, LEFT + RIGHT + len(groups) * (group_width + GROUP_GAP))
-    pitch = (width - LEFT - RIGHT) / len(groups)
-    plot = HEIGHT - TOP - BOTTOM
-    picture = Picture(width, HEIGHT)
-
-    def y_of(value):
-        return TOP + plot * (1 - value / (ticks * step))
-
-    picture.title(LEFT, title)
-    x = picture.legend(LEFT, series, 34)
-    if has_bound:
-        picture.dashed_legend(x, BOUND[1], BOUND[2], 2)
-
-    for tick in range(ticks + 1):
-        y = y_of(tick * step)
-        picture.line(LEFT, y, width - RIGHT, y, AXIS if tick == 0 else GRID)
-        picture.text(LEFT - 8, y + 4, f"{tick * step:g}", 12, "end")
-    picture.upright_text(18, TOP + plot / 2, unit)
-
     one_routine = len({routine for routine, _, _, _ in groups}) == 1
     one_size = len({size for _, size, _, _ in groups}) == 1
-    for index, (routine, size, rates, _) in enumerate(groups):
-        middle = LEFT + pitch * (index + 0.5)
-        start = middle - group_width / 2
-        for place, (key, _, colour) in enumerate(series):
-            if key not in rates:
-                continue
-            x, y = start + place * (BAR + BAR_GAP), y_of(rates[key])
-            picture.box(x, y, BAR, y_of(0) - y, colour, f"{routine} {size}: {key} {number(rates[key])} {unit}")
-            picture.text(x + BAR / 2, y - 4, number(rates[key]), 10)
-        if "bound" in rates:
-            y = y_of(rates["bound"])
-            picture.line(start - 6, y, start + group_width + 6, y, BOUND[2], 2, DASHES)
-        picture.text(middle, HEIGHT - BOTTOM + 18, size if one_routine else routine)
-        if not one_routine and not one_size:
-            picture.text(middle, HEIGHT - BOTTOM + 33, size, 11)
+    named = [(f"{routine} {size}", size if one_routine else routine, "" if one_routine or one_size else size,
+              {key: value * factor for key, value in rates.items()}) for routine, size, rates, _ in groups]
+    roof = BOUND[1] if any("bound" in rates for _, _, rates, _ in groups) else None
     names = "matrix size" if one_routine else "" if not one_size else f"matrix size {groups[0][1]}"
-    picture.text(LEFT + (width - LEFT - RIGHT) / 2, HEIGHT - 12, names)
-    return picture.svg()
+    return bars(title, unit, series, named, roof, names)
 
 
 def main():

@@ -1,5 +1,5 @@
-"""A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, numbers. Used by chart.py,
-sweep_report.py, survey.py and report.py; needs nothing but Python's standard library."""
+"""A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, bars, numbers. Used by
+chart.py, programs.py, sweep_report.py, survey.py and report.py; needs nothing but Python's standard library."""
 import math
 from xml.sax.saxutils import escape
 
@@ -91,6 +91,61 @@ class Picture:
         return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
                           f'viewBox="0 0 {self.width} {self.height}">',
                           f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>', *self.parts, "</svg>", ""])
+
+
+BARS_HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 64, 24, 84, 56
+BAR, BAR_GAP, GROUP_GAP = 30, 3, 34
+
+
+def bars(title, unit, series, groups, roof, x_name):
+    """Groups of bars over one axis from zero, with a dashed line over some of them.
+
+    @param unit    of all values
+    @param series  (key, words, colour) of each
+    @param groups  (name, words below it, a second line of these, values by key) of each; a value "bound" is the dashed line
+    @param roof    words of that line in the legend; None: there is none
+    @return the text of the picture
+    """
+    top = max(value for *_, values in groups for value in values.values())
+    step = tick_step(top)
+    ticks = math.ceil(top / step)
+    group_width = len(series) * (BAR + BAR_GAP) - BAR_GAP
+    width = max(560, LEFT + RIGHT + len(groups) * (group_width + GROUP_GAP))
+    pitch = (width - LEFT - RIGHT) / len(groups)
+    plot = BARS_HEIGHT - TOP - BOTTOM
+    picture = Picture(width, BARS_HEIGHT)
+
+    def y_of(value):
+        return TOP + plot * (1 - value / (ticks * step))
+
+    picture.title(LEFT, title)
+    x = picture.legend(LEFT, series, 34)
+    if roof is not None:
+        picture.dashed_legend(x, roof, BOUND[2], 2)
+
+    for tick in range(ticks + 1):
+        y = y_of(tick * step)
+        picture.line(LEFT, y, width - RIGHT, y, AXIS if tick == 0 else GRID)
+        picture.text(LEFT - 8, y + 4, f"{tick * step:g}", 12, "end")
+    picture.upright_text(18, TOP + plot / 2, unit)
+
+    for index, (name, words, more_words, values) in enumerate(groups):
+        middle = LEFT + pitch * (index + 0.5)
+        start = middle - group_width / 2
+        for place, (key, _, colour) in enumerate(series):
+            if key not in values:
+                continue
+            x, y = start + place * (BAR + BAR_GAP), y_of(values[key])
+            picture.box(x, y, BAR, y_of(0) - y, colour, f"{name}: {key} {number(values[key])} {unit}")
+            picture.text(x + BAR / 2, y - 4, number(values[key]), 10)
+        if "bound" in values:
+            y = y_of(values["bound"])
+            picture.line(start - 6, y, start + group_width + 6, y, BOUND[2], 2, DASHES)
+        picture.text(middle, BARS_HEIGHT - BOTTOM + 18, words)
+        if more_words:
+            picture.text(middle, BARS_HEIGHT - BOTTOM + 33, more_words, 11)
+    picture.text(LEFT + (width - LEFT - RIGHT) / 2, BARS_HEIGHT - 12, x_name)
+    return picture.svg()
 
 
 class Panel:

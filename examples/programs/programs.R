@@ -1,6 +1,6 @@
 # Five programs as users of R write them. They are those of programs.py, with numbers in double precision everywhere.
 #   Rscript --vanilla programs.R polar|gauss|field|network|inverse [--scale S] [--repeats N]
-# The head of programs.py describes the options, the line of JSON and the status.
+# The head of runner.py describes the options, the line of JSON and the status.
 begin <- proc.time()[["elapsed"]]
 
 uniform <- function(m, n) matrix(runif(m * n, -1, 1), m, n)

@@ -1,6 +1,6 @@
 % Five programs as users of Octave write them. They are those of programs.py.
 %   octave-cli --no-init-file --no-history programs.m polar|gauss|field|network|inverse [--scale S] [--repeats N]
-% The head of programs.py describes the options, the line of JSON and the status.
+% The head of runner.py describes the options, the line of JSON and the status.
 1;
 begin = tic;
 

@@ -7,27 +7,14 @@
   programs.py network    three training passes of a fully connected network, in single precision
   programs.py inverse    the inverse of a matrix, and its residual
 
-Options: --scale S multiplies the sizes, --repeats N computes so often in one process.
-The program prints one line of JSON. `seconds` are those of each repeat, without set-up and check. `whole_s` is the
-time of the script with both. `residual` is the largest relative error of any repeat, for random vectors.
-Status 1: the residual is not below its `bound`. programs.m and programs.R are the same in Octave and R."""
-import time
-
-BEGIN = time.perf_counter()
-import argparse
-import json
+The head of runner.py describes the options, the line of JSON and the status. programs.m and programs.R are the same in Octave
+and R. More programs, in Python alone, are in files of their own beside this one."""
 import sys
 
+import runner
+from runner import error, worst
+
 import numpy as np
-
-
-def error(found, expected):
-    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
-
-
-def worst(*errors):
-    """NaN if one of them is, unlike Python's max."""
-    return float(np.max(errors))
 
 
 class Polar:
@@ -51,6 +38,9 @@ class Polar:
         """X is orthogonal, and the other factor is symmetric."""
         A, v = self.matrix, self.vector
         return worst(error(X.T @ (X @ v), v), error(X.T @ (A @ v), A.T @ (X @ v)))
+
+    def checksum(self, X):
+        return self.vector @ (X @ self.vector)
 
 
 class Gauss:
@@ -79,6 +69,9 @@ class Gauss:
         if not np.isfinite(likelihood):
             return float("inf")
         return worst(error(K @ alpha, self.values), error(L @ (L.T @ self.vector), K @ self.vector))
+
+    def checksum(self, result):
+        return result[3]
 
 
 class Field:
@@ -118,6 +111,9 @@ class Field:
         lowest = energies[: len(energies) // 3]
         return worst(error(D @ (D @ v), D @ v), error(D @ (F @ v), F @ (D @ v)),
                      abs(np.sum(D * F) - lowest.sum()) / np.abs(lowest).sum())
+
+    def checksum(self, result):
+        return result[3]
 
 
 class Network:
@@ -179,6 +175,9 @@ class Network:
                 errors.append(error(deltas[layer - 1][some], handed_down))
         return worst(*errors)
 
+    def checksum(self, result):
+        return result[0][-1]
+
 
 class Inverse:
     BOUND = 1e-7
@@ -198,35 +197,11 @@ class Inverse:
         X, residual = result
         return worst(error(self.matrix @ (X @ self.vector), self.vector), float(residual) / np.sqrt(len(X)))
 
+    def checksum(self, result):
+        return np.linalg.norm(result[0])
+
 
 PROGRAMS = {"polar": Polar, "gauss": Gauss, "field": Field, "network": Network, "inverse": Inverse}
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", choices=PROGRAMS)
-    parser.add_argument("--scale", type=float, default=1)
-    parser.add_argument("--repeats", type=int, default=2)
-    options = parser.parse_args()
-    if options.scale <= 0 or options.repeats < 1:
-        parser.error("--scale and --repeats are positive")
-
-    program = PROGRAMS[options.program](lambda n: max(16, round(n * options.scale)), np.random.default_rng(1))
-    seconds, errors = [], []
-    for _ in range(options.repeats):
-        begin = time.perf_counter()
-        result = program.run()
-        seconds.append(round(time.perf_counter() - begin, 6))
-        errors.append(program.check(result))
-        del result
-    correct = all(e < program.BOUND for e in errors)
-    # JSON has no infinity.
-    residual = worst(*errors) if np.isfinite(errors).all() else None
-    print(json.dumps({"program": options.program, "language": "numpy", "sizes": program.sizes, "seconds": seconds,
-                      "whole_s": round(time.perf_counter() - BEGIN, 6), "residual": residual, "bound": program.BOUND,
-                      "correct": correct}))
-    return 0 if correct else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(__doc__, PROGRAMS))

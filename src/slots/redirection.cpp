@@ -149,12 +149,11 @@ bool Redirection::is_to_redirect(const Candidate& candidate, void* present, cons
 /// that had begun before us has bound it, or if the program has assigned it.
 bool Redirection::has_anything_changed() {
   bool has_changed = !lost_.empty();
-  auto& all_known = known_;
-  look_at_loads([&, closed = closed_, loaded = loaded_](const LoadCounts& now) {
-    has_changed |= now.loaded != loaded || now.closed != closed;
+  look_at_loads([&](const LoadCounts& now) TESSERA_REQUIRES(mutex_) {
+    has_changed |= now.loaded != loaded_ || now.closed != closed_;
     // One of the objects may be gone.
-    if (now.closed != closed) return;
-    for (auto& [object, known] : all_known) {
+    if (now.closed != closed_) return;
+    for (auto& [object, known] : known_) {
       known.is_all_ours = true;
       for (const Candidate& candidate : known.candidates) {
         void* const present = value_of(candidate.slot.address);

@@ -181,7 +181,7 @@ int main(void) {
 """)
         program = self.folder / "solve"
         self.assert_good(run("cc", "-o", program, source, OPENBLAS, "-lm"))
-        for option, expected in (("own", set()), ("auto", {"dgesv", "dtrsm"})):
+        for option, expected in (("own", set()), ("auto", {"dgesv", "dgetrs", "dtrsm"})):
             result = tessera("run", "--lapack", option, "--", program, **DEVICES)
             self.assert_good(result)
             self.assertEqual({name for name, _ in calls(result)}, expected)

@@ -573,6 +573,40 @@ class Linalg(ToolCase):
         self.assertIn("qr, times as fast", texts(self.folder / "out.svg"))
 
 
+class Programs(ToolCase):
+    """programs.py, of runs that are there already."""
+
+    @staticmethod
+    def line(way, seconds, **more):
+        return {"program": "polar", "way": way, "sizes": {"n": 8}, "first_s": seconds + 1, "median_s": seconds, "checksum": 5.0, "bound": 1e-9,
+                "correct": True, **more}
+
+    def draw(self, *runs):
+        lines, out = self.folder / "lines.jsonl", self.folder / "out.jsonl"
+        lines.write_text("".join(json.dumps(one) + "\n" for one in runs))
+        return run(sys.executable, SOURCE / "bench" / "programs.py", "--out", out, "--draw", lines)
+
+    def test_tables_and_picture(self):
+        result = self.draw(self.line("numpy", 3), self.line("run", 2), self.line("package", 1, checksum=5 + 1e-9), self.line("cupy", 4),
+                           {**self.line("numpy", 6), "program": "inverse"}, {**self.line("package", 2), "program": "inverse"})
+        self.assert_good(result)
+        for line in ("| polar | 3 | 1.50 | 3.00 | 0.75 |", "| polar | 4 | 1.33 | 2.00 | 0.80 |", "| inverse | 6 |  | 3.00 |  |", "| median |  | 1.50 | 3.00 | 0.75 |",
+                     "The package beside `tessera run`: 2.00 x in the median, 2.00 x at least."):
+            self.assertIn(line, result.stdout)
+        drawn = texts(self.folder / "out.svg")
+        for words in ("polar", "inverse", "tessera run", "package", "CuPy", "NumPy alone", "1.50", "0.750"):
+            self.assertIn(words, drawn)
+
+    def test_what_is_not_right(self):
+        result = self.draw(self.line("numpy", 3), self.line("run", 2, checksum=5.1), self.line("package", 1, correct=False),
+                           {"program": "polar", "way": "cupy", "cut_after_s": 9.0}, {"program": "inverse", "way": "numpy", "failed": 1, "errors": "E"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("| polar | 3 | other result | wrong | > 9 s |", result.stdout)
+        self.assertIn("| inverse | failed |  |  |  |", result.stdout)
+        self.assertEqual(result.stdout.count("NOT RIGHT"), 4)
+        self.assertFalse((self.folder / "out.svg").exists())
+
+
 class GpuScripts(ToolCase):
     """lapack_gpu.sh and network_gpu.sh where there is no GPU: over the CPU and Tessera's host devices."""
     DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always", "TESSERA_HOST_DEVICE": "memory=32MiB"}

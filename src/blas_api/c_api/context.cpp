@@ -70,14 +70,16 @@ tessera::runtime::JobStatistics last_job(tessera_context ctx) {
 /// pairs with the acquire load.
 std::atomic<tessera_context> chosen = nullptr;
 
-/// The work of a call of this size, if `name` is a routine's in one type: Level 3 or a problem of LAPACK.
+/// The work of a call of this size, if `name` is that of a routine of Level 3 or a problem of LAPACK in one type, as "dgetrf".
+/// Quick: callers ask before each of their calls.
 std::optional<tessera::Work> work_by_name(std::string_view name, index_t m, index_t n, index_t k) {
-  for (const tessera::RoutineRow& row : tessera::routine_rows) {
-    for (const ScalarType type : tessera::scalar_types) {
-      if (name == row.real || name == row.complex || !is_called(row.routine, type, name)) continue;
+  for (const ScalarType type : tessera::scalar_types) {
+    if (name.empty() || name.front() != tessera::letter(type)) continue;
+    for (const tessera::RoutineRow& row : tessera::routine_rows) {
+      const bool is_call = row.way != tessera::Way::batches && row.way != tessera::Way::as_other;
+      if (!is_call || name.substr(1) != name_of(row.routine, type) || !exists(row.routine, type)) continue;
       if (row.way == tessera::Way::level3)
         return work_of(tessera::Level3{.routine = row.routine, .type = type, .m = m, .n = n, .k = k, .beta = 0});
-      if (row.way == tessera::Way::batches) return std::nullopt;
       tessera::LapackCall call{.routine = row.routine, .type = type, .vectors = true, .m = m, .n = n, .k = k};
       call.u = call.vt = tessera::VectorJob::thin;
       return tessera::offload::work_of(call);

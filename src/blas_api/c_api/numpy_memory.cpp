@@ -126,10 +126,14 @@ TESSERA_PRIVATE void* tessera_private_numpy_handler(const void* numpys) noexcept
 /// Whether new pieces come from the pool; those that exist stay where they are. Off at first. Thread-safe.
 TESSERA_PRIVATE void tessera_private_numpy_pool(int is_on) noexcept { pool_is_on.store(is_on != 0); }
 
-/// Another library of the process copies by CUDA itself, and may count on memory that is not page-locked: nothing of the
-/// pool is locked from now on, and nothing that is used stays so. Waits for kernels that run, but not for ever.
-TESSERA_PRIVATE void tessera_private_numpy_unlock() noexcept {
+/// Whether pages of the pool may be locked, as at first. If not, nothing is locked, and nothing that is used stays so: another
+/// library of the process copies by CUDA itself, and may count on that. Waits for kernels that run, but not for ever.
+/// @pre not what it is already
+TESSERA_PRIVATE void tessera_private_numpy_locks(int are_allowed) noexcept {
   const ErrnoKept stays;
   constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
-  if (SegmentPool* const pool = SegmentPool::of_process()) pool->before_fork(patience);
+  SegmentPool::open_for_process(true);
+  SegmentPool* const pool = SegmentPool::of_process();
+  if (pool == nullptr) return;
+  are_allowed != 0 ? pool->after_fork() : pool->before_fork(patience);
 }
