@@ -77,6 +77,8 @@ def _inv(p: _Problem, a: np.ndarray) -> Any:
 
 def _solve(p: _Problem, a: np.ndarray, b: np.ndarray) -> Any:
     n, count = a.shape[0], b.size // max(a.shape[0], 1)
+    if b.shape[0] != n:
+        raise Declined  # NumPy looks at it behind this function
     factors, pivots, trans = _lu(p, a)
     x = p.copied(b)
     if count == 1:
@@ -146,6 +148,8 @@ def _qr_q(complete: bool) -> Callable[..., Any]:
     def q(p: _Problem, a: np.ndarray, tau: np.ndarray) -> Any:
         m, k = a.shape[0], tau.shape[0]
         columns = m if complete else k
+        if k != min(a.shape):
+            raise Declined
         made = np.empty((m, columns), p.kind)
         p.lapack.copy(a[:, :k], made[:, :k])
         p.call("orgqr", ROWS, m, columns, k, made, columns, np.ascontiguousarray(tau))
@@ -324,7 +328,10 @@ def _over_stack(compute: Callable[..., Any], p: _Problem, core: tuple[int, ...],
     stacks = [np.shape(argument)[:np.ndim(argument) - dimensions] for argument, dimensions in zip(arguments, core)]
     if not any(stacks):
         return compute(p, *arguments)
-    stack = np.broadcast_shapes(*stacks)
+    try:
+        stack = np.broadcast_shapes(*stacks)
+    except ValueError:
+        raise Declined from None
     broadcast = [np.broadcast_to(argument, stack + np.shape(argument)[np.ndim(argument) - dimensions:], subok=False)
                  if own != stack else argument
                  for argument, dimensions, own in zip(arguments, core, stacks)]

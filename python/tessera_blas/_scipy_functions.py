@@ -29,6 +29,7 @@ _PREFIX = {"f": b"s", "d": b"d", "F": b"c", "D": b"z"}
 _TRANSPOSITIONS = {0: NO_TRANS, 1: TRANS, 2: CONJ_TRANS}
 # SciPy's numbers of structures, as _batched_linalg takes them.
 _UNKNOWN, _GENERAL, _POSITIVE, _SYMMETRIC, _HERMITIAN = -1, 0, 101, 201, 211
+_SOLVERS = {_POSITIVE: b"posv", _SYMMETRIC: b"sysv", _HERMITIAN: b"sysv"}
 # Modes of qr, likewise.
 _FULL_Q, _ONLY_R, _RAW, _ECONOMIC = 1, 11, 21, 31
 
@@ -47,15 +48,22 @@ class _Problem:
                 or array.size == 0 or not array.dtype.isnative or not array.flags.aligned):
             raise Declined
 
-    def require_square(self, matrix: Any) -> int:
-        self.require(matrix, 2)
-        if matrix.shape[0] != matrix.shape[1]:
+    def sizes(self, name: bytes, matrix: Any, k: int = 0) -> tuple[int, int]:
+        """The sizes of a matrix that a routine takes to devices. The decision comes first, because it is mostly no."""
+        if type(matrix) is not np.ndarray or matrix.ndim != 2:
             raise Declined
-        return matrix.shape[0]
-
-    def require_devices(self, name: bytes, m: int, n: int, k: int = 0) -> None:
+        m, n = matrix.shape
         if not self.lapack.runs_on_devices(_PREFIX[self.kind] + name, m, n, k):
             raise Declined
+        self.require(matrix, 2)
+        return m, n
+
+    def order(self, name: bytes, matrix: Any, k: int = 0) -> int:
+        """The same of a square matrix."""
+        m, n = self.sizes(name, matrix, k)
+        if m != n:
+            raise Declined
+        return n
 
     def call(self, name: str, layout: int, *arguments: Any) -> None:
         """Call a routine whose info must be 0."""
@@ -239,10 +247,8 @@ def _mirror(p: _Problem, matrix: np.ndarray, part: int) -> None:
 
 
 def _getrf(p: _Problem, a: Any, *, overwrite_a: Any = 0) -> Any:
-    p.require(a, 2)
+    m, n = p.sizes(b"getrf", a)
     _keep(a, overwrite_a)
-    m, n = a.shape
-    p.require_devices(b"getrf", m, n)
     lu, pivots = p.columns(a), np.empty(min(m, n), np.int64)
     info = p.lapack.call("getrf", p.kind, COLUMNS, m, n, lu, m, pivots)
     return lu, (pivots - 1).astype(p.integers), info
@@ -253,21 +259,26 @@ def _factors(p: _Problem, matrix: np.ndarray) -> np.ndarray:
     return matrix if matrix.flags.f_contiguous else p.columns(matrix)
 
 
-def _require_right_sides(p: _Problem, n: int, b: Any, overwrite_b: Any) -> int:
+def _count(b: Any) -> int:
+    """Of right-hand sides."""
+    if type(b) is not np.ndarray or b.ndim not in (1, 2):
+        raise Declined
+    return 1 if b.ndim == 1 else b.shape[1]
+
+
+def _require_right_sides(p: _Problem, n: int, b: Any, overwrite_b: Any) -> None:
     p.require(b, 1, 2)
     _keep(b, overwrite_b)
     if b.shape[0] != n:
         raise Declined
-    return b.size // n
 
 
 def _getrs(p: _Problem, lu: Any, piv: Any, b: Any, *, trans: Any = 0, overwrite_b: Any = 0) -> Any:
-    n = p.require_square(lu)
-    count = _require_right_sides(p, n, b, overwrite_b)
+    n = p.order(b"getrs", lu, _count(b))
+    _require_right_sides(p, n, b, overwrite_b)
     if (type(piv) is not np.ndarray or piv.shape != (n,) or piv.dtype.kind != "i" or trans not in _TRANSPOSITIONS
             or piv.min() < 0 or piv.max() >= n):
         raise Declined
-    p.require_devices(b"getrs", n, n, count)
     x, count = p.right_sides(b)
     p.call("getrs", COLUMNS, _TRANSPOSITIONS[trans], n, count, _factors(p, lu), n, piv.astype(np.int64) + 1, x, n)
     return x, 0
@@ -280,27 +291,24 @@ def _part_of(lower: Any) -> int:
 
 
 def _potrf(p: _Problem, a: Any, *, lower: Any = 0, clean: Any = 1, overwrite_a: Any = 0) -> Any:
-    n, part = p.require_square(a), _part_of(lower)
+    n, part = p.order(b"potrf", a), _part_of(lower)
     _keep(a, overwrite_a)
-    p.require_devices(b"potrf", n, n)
     c = p.columns(a, part if clean else FULL)
     return c, p.lapack.call("potrf", p.kind, COLUMNS, part, n, c, n)
 
 
 def _potrs(p: _Problem, c: Any, b: Any, *, lower: Any = 0, overwrite_b: Any = 0) -> Any:
-    n, part = p.require_square(c), _part_of(lower)
-    count = _require_right_sides(p, n, b, overwrite_b)
-    p.require_devices(b"potrs", n, n, count)
+    n, part = p.order(b"potrs", c, _count(b)), _part_of(lower)
+    _require_right_sides(p, n, b, overwrite_b)
     x, count = p.right_sides(b)
     p.call("potrs", COLUMNS, part, n, count, _factors(p, c), n, x, n)
     return x, 0
 
 
 def _posv(p: _Problem, a: Any, b: Any, *, lower: Any = 0, overwrite_a: Any = 0, overwrite_b: Any = 0) -> Any:
-    n, part = p.require_square(a), _part_of(lower)
-    count = _require_right_sides(p, n, b, overwrite_b)
+    n, part = p.order(b"posv", a, _count(b)), _part_of(lower)
+    _require_right_sides(p, n, b, overwrite_b)
     _keep(a, overwrite_a)
-    p.require_devices(b"posv", n, n, count)
     c, (x, count) = p.columns(a), p.right_sides(b)
     info = p.lapack.call("potrf", p.kind, COLUMNS, part, n, c, n)
     if info == 0:
@@ -310,10 +318,9 @@ def _posv(p: _Problem, a: Any, b: Any, *, lower: Any = 0, overwrite_a: Any = 0, 
 
 def _sysv(p: _Problem, a: Any, b: Any, *, lwork: Any = None, lower: Any = 0, overwrite_a: Any = 0,
           overwrite_b: Any = 0) -> Any:
-    n, part = p.require_square(a), _part_of(lower)
-    count = _require_right_sides(p, n, b, overwrite_b)
+    n, part = p.order(b"sysv", a, _count(b)), _part_of(lower)
+    _require_right_sides(p, n, b, overwrite_b)
     _keep(a, overwrite_a)
-    p.require_devices(b"sysv", n, n, count)
     ldu, (x, count), pivots = p.columns(a), p.right_sides(b), np.empty(n, np.int64)
     p.call("sytrf", COLUMNS, part, n, ldu, n, pivots)
     p.call("sytrs", COLUMNS, part, n, count, ldu, n, pivots, x, n)
@@ -321,9 +328,8 @@ def _sysv(p: _Problem, a: Any, b: Any, *, lwork: Any = None, lower: Any = 0, ove
 
 
 def _sytrf(p: _Problem, a: Any, *, lower: Any = 0, lwork: Any = None, overwrite_a: Any = 0) -> Any:
-    n, part = p.require_square(a), _part_of(lower)
+    n, part = p.order(b"sytrf", a), _part_of(lower)
     _keep(a, overwrite_a)
-    p.require_devices(b"sytrf", n, n)
     ldu, pivots = p.columns(a), np.empty(n, np.int64)
     p.call("sytrf", COLUMNS, part, n, ldu, n, pivots)
     return ldu, pivots.astype(p.integers), 0
@@ -331,11 +337,10 @@ def _sytrf(p: _Problem, a: Any, *, lower: Any = 0, lwork: Any = None, overwrite_
 
 def _trtrs(p: _Problem, a: Any, b: Any, *, lower: Any = 0, trans: Any = 0, unitdiag: Any = 0, lda: Any = None,
            overwrite_b: Any = 0) -> Any:
-    n, part = p.require_square(a), _part_of(lower)
-    count = _require_right_sides(p, n, b, overwrite_b)
+    n, part = p.order(b"trtrs", a, _count(b)), _part_of(lower)
+    _require_right_sides(p, n, b, overwrite_b)
     if trans not in _TRANSPOSITIONS or lda is not None:
         raise Declined
-    p.require_devices(b"trtrs", n, n, count)
     x, count = p.right_sides(b)
     p.call("trtrs", COLUMNS, part, _TRANSPOSITIONS[trans], UNIT if unitdiag else NON_UNIT, n, count, _factors(p, a), n, x, n)
     return x, 0
@@ -343,9 +348,8 @@ def _trtrs(p: _Problem, a: Any, b: Any, *, lower: Any = 0, trans: Any = 0, unitd
 
 def _syevd(p: _Problem, a: Any, *, compute_v: Any = 1, lower: Any = 0, lwork: Any = None, liwork: Any = None,
            lrwork: Any = None, overwrite_a: Any = 0) -> Any:
-    n, part = p.require_square(a), _part_of(lower)
+    n, part = p.order(b"heevd" if p.is_complex else b"syevd", a), _part_of(lower)
     _keep(a, overwrite_a)
-    p.require_devices(b"heevd" if p.is_complex else b"syevd", n, n)
     v, w = p.columns(a), np.empty(n, p.real)
     p.call("syevd", COLUMNS, VECTORS if compute_v else NO_VECTORS, part, n, v, n, w)
     return w, v, 0
@@ -366,12 +370,12 @@ def _syevr(p: _Problem, a: Any, *, compute_v: Any = 1, lower: Any = 0, lwork: An
 
 def _sygvd(p: _Problem, a: Any, b: Any, *, itype: Any = 1, jobz: Any = "V", uplo: Any = "L", lwork: Any = None,
            liwork: Any = None, lrwork: Any = None, overwrite_a: Any = 0, overwrite_b: Any = 0) -> Any:
-    n = p.require_square(a)
-    if p.require_square(b) != n or itype not in (1, 2, 3) or jobz not in ("N", "V") or uplo not in ("L", "U"):
+    n = p.order(b"hegvd" if p.is_complex else b"sygvd", a)
+    p.require(b, 2)
+    if b.shape != a.shape or itype not in (1, 2, 3) or jobz not in ("N", "V") or uplo not in ("L", "U"):
         raise Declined
     _keep(a, overwrite_a)
     _keep(b, overwrite_b)
-    p.require_devices(b"hegvd" if p.is_complex else b"sygvd", n, n)
     v, destroyed, w = p.columns(a), p.columns(b), np.empty(n, p.real)
     p.call("sygvd", COLUMNS, int(itype), VECTORS if jobz == "V" else NO_VECTORS, LOWER if uplo == "L" else UPPER, n, v, n,
            destroyed, n, w)
@@ -380,10 +384,8 @@ def _sygvd(p: _Problem, a: Any, b: Any, *, itype: Any = 1, jobz: Any = "V", uplo
 
 def _gesdd(p: _Problem, a: Any, *, compute_uv: Any = 1, full_matrices: Any = 1, lwork: Any = None,
            overwrite_a: Any = 0) -> Any:
-    p.require(a, 2)
-    m, n = a.shape
+    m, n = p.sizes(b"gesdd", a)
     least = min(m, n)
-    p.require_devices(b"gesdd", m, n)
     destroyed, s = p.columns(a), np.empty(least, p.real)
     if not compute_uv:
         nothing = np.zeros((1, 1), p.kind)
@@ -400,10 +402,8 @@ def _gelsd(p: _Problem, a: Any, b: Any, *others: Any) -> Any:
     if len(others) != (6 if p.is_complex else 5):
         raise Declined
     cond, _, overwrite_b = others[-3:]
-    p.require(a, 2)
-    m, n = a.shape
+    m, n = p.sizes(b"gelsd", a, _count(b))
     _require_right_sides(p, max(m, n), b, overwrite_b)
-    p.require_devices(b"gelsd", m, n, b.size // max(m, n))
     x, count = p.right_sides(b)
     destroyed, s, rank = p.columns(a), np.empty(min(m, n), p.real), np.zeros(1, np.int64)
     p.call("gelsd", COLUMNS, m, n, count, destroyed, m, x, max(m, n), s, float(cond), rank)
@@ -427,20 +427,18 @@ def _gecon(p: _Problem, a: Any, anorm: Any, *, norm: Any = "1") -> Any:
     LAPACK's estimate takes several solves of one right-hand side each, which no device and few processors make faster.
     Interchanges change neither norm, so that no pivots are needed.
     """
-    n = p.require_square(a)
+    n = p.order(b"getrf", a)
     if not a.flags.f_contiguous or norm not in ("1", "I"):
         raise Declined
-    p.require_devices(b"getrf", n, n)
     x = np.asarray(_probes(n), p.kind, order="F")
     p.call("getrs", COLUMNS, NO_TRANS, n, _PROBES, a, n, np.arange(1, n + 1), x, n)
     return _bound_of_condition(p, n, anorm, x)
 
 
 def _pocon(p: _Problem, a: Any, anorm: Any, *, uplo: Any = "U") -> Any:
-    n = p.require_square(a)
+    n = p.order(b"potrf", a)
     if not a.flags.f_contiguous or uplo not in ("U", "L"):
         raise Declined
-    p.require_devices(b"potrf", n, n)
     x = np.asarray(_probes(n), p.kind, order="F")
     p.call("potrs", COLUMNS, UPPER if uplo == "U" else LOWER, n, _PROBES, a, n, x, n)
     return _bound_of_condition(p, n, anorm, x)
@@ -528,31 +526,24 @@ def _routine_for(own: Any, lapack: Lapack) -> Any:
 # The functions of _batched_linalg: one matrix each, results in rows.
 
 
-def _problem_of(lapack: Lapack, matrix: Any) -> _Problem:
-    # Of one element SciPy makes other types than of many.
-    if type(matrix) is not np.ndarray or matrix.dtype.char not in "fdFD" or matrix.size < 2:
-        raise Declined
-    p = _Problem(lapack, matrix.dtype.char)
-    p.require(matrix, 2)
-    return p
-
-
 def _require_copies(*overwrite: Any) -> None:
     """Leave to SciPy what it computes in place, with results where the arguments are."""
     if any(overwrite):
         raise Declined
 
 
-def _solve(lapack: Lapack, a: Any, b: Any, structure: Any, lower: Any, transposed: Any, overwrite_a: Any,
+def _solve(p: _Problem, a: Any, b: Any, structure: Any, lower: Any, transposed: Any, overwrite_a: Any,
            overwrite_b: Any) -> Any:
+    # Of a structure that SciPy is to find, Cholesky's decision is asked later.
+    n = p.order(_SOLVERS.get(structure, b"gesv"), a, _count(b))
     _require_copies(overwrite_a, overwrite_b)
-    p = _problem_of(lapack, a)
-    n = p.require_square(a)
     p.require(b, 2)
     if b.shape[0] != n or (transposed and p.is_complex):
         raise Declined
     if structure == _UNKNOWN:
         structure = _structure_of(a)
+        if structure == _POSITIVE:
+            p.order(b"posv", a, b.shape[1])
     if structure == _HERMITIAN and not p.is_complex:
         structure = _SYMMETRIC
     part = LOWER if lower else UPPER
@@ -566,8 +557,7 @@ def _solve(lapack: Lapack, a: Any, b: Any, structure: Any, lower: Any, transpose
 
 
 def _solve_general(p: _Problem, a: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray:
-    n, count = b.shape
-    p.require_devices(b"gesv", n, n, count)
+    n = b.shape[0]
     factors, is_transpose = p.rows_as_it_lies(a)
     frobenius, pivots = _frobenius_bound(p, factors), np.empty(n, np.int64)
     if frobenius == math.inf:
@@ -586,8 +576,7 @@ def _solve_general(p: _Problem, a: np.ndarray, b: np.ndarray, transposed: bool) 
 
 
 def _solve_positive(p: _Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.ndarray:
-    n, count = b.shape
-    p.require_devices(b"posv", n, n, count)
+    n = b.shape[0]
     c = p.rows(a, part)
     frobenius = _frobenius_bound(p, c, is_triangle=True)
     p.call("potrf", ROWS, part, n, c, n)
@@ -602,8 +591,7 @@ def _solve_positive(p: _Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.
 
 
 def _solve_symmetric(p: _Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.ndarray:
-    n, count = b.shape
-    p.require_devices(b"sysv", n, n, count)
+    n = b.shape[0]
     ldu, pivots = p.rows(a, part), np.empty(n, np.int64)
     frobenius = _frobenius_bound(p, ldu, is_triangle=True)
     p.call("sytrf", ROWS, part, n, ldu, n, pivots)
@@ -627,15 +615,15 @@ def _solved(p: _Problem, b: np.ndarray, solve: Callable[[np.ndarray], None]) -> 
     return p.rows(both[:, :count]), _inverse_bound(both[:, count:])
 
 
-def _inv(lapack: Lapack, a: Any, structure: Any, overwrite_a: Any, lower: Any) -> Any:
+def _inv(p: _Problem, a: Any, structure: Any, overwrite_a: Any, lower: Any) -> Any:
+    n = p.order(b"potrf" if structure == _POSITIVE else b"getrf", a)
     _require_copies(overwrite_a)
-    p = _problem_of(lapack, a)
-    n = p.require_square(a)
     if structure == _UNKNOWN:
         structure = _structure_of(a)
+        if structure == _POSITIVE:
+            p.order(b"potrf", a)
     part = LOWER if lower else UPPER
     if structure == _GENERAL:
-        p.require_devices(b"getrf", n, n)
         inverse, pivots = p.rows(a), np.empty(n, np.int64)
         frobenius = _frobenius_bound(p, inverse)
         if frobenius == math.inf:
@@ -643,7 +631,6 @@ def _inv(lapack: Lapack, a: Any, structure: Any, overwrite_a: Any, lower: Any) -
         p.call("getrf", ROWS, n, n, inverse, n, pivots)
         p.call("getri", ROWS, n, inverse, n, pivots)
     elif structure == _POSITIVE:
-        p.require_devices(b"potrf", n, n)
         inverse = p.rows(a, part)
         frobenius = _frobenius_bound(p, inverse, is_triangle=True)
         p.call("potrf", ROWS, part, n, inverse, n)
@@ -660,44 +647,30 @@ def _inv(lapack: Lapack, a: Any, structure: Any, overwrite_a: Any, lower: Any) -
     return inverse, []
 
 
-def _cholesky(lapack: Lapack, a: Any, lower: Any, overwrite_a: Any, clean: Any) -> Any:
+def _cholesky(p: _Problem, a: Any, lower: Any, overwrite_a: Any, clean: Any) -> Any:
     """SciPy's own has zeros in the other triangle whatever `clean` is, unless it overwrites."""
+    n, part = p.order(b"potrf", a), LOWER if lower else UPPER
     _require_copies(overwrite_a)
-    p = _problem_of(lapack, a)
-    n, part = p.require_square(a), LOWER if lower else UPPER
-    p.require_devices(b"potrf", n, n)
     c = p.rows(a, part)
     p.call("potrf", ROWS, part, n, c, n)
     return c, []
 
 
-def _svd(lapack: Lapack, a: Any, driver: Any, compute_uv: Any, full_matrices: Any, overwrite_a: Any) -> Any:
-    if driver != "gesdd":
+def _svd(p: _Problem, a: Any, driver: Any, compute_uv: Any, full_matrices: Any, overwrite_a: Any) -> Any:
+    """In columns, as SciPy does: the signs of the vectors are those of LAPACK for this matrix, not for its transpose."""
+    if overwrite_a or driver != "gesdd":
         raise Declined
-    p = _problem_of(lapack, a)
-    m, n = a.shape
-    least = min(m, n)
-    p.require_devices(b"gesdd", m, n)
-    destroyed, s = p.rows(a), np.empty(least, p.real)
-    if not compute_uv:
-        p.call("gesdd", ROWS, NO_VECTORS, m, n, destroyed, n, s, None, m, None, n)
-        return s, []
-    u = np.empty((m, m if full_matrices else least), p.kind)
-    vt = np.empty((n if full_matrices else least, n), p.kind)
-    p.call("gesdd", ROWS, ALL_VECTORS if full_matrices else VECTORS, m, n, destroyed, n, s, u, u.shape[1], vt, n)
-    return u, s, vt, []
+    u, s, vt, _ = _gesdd(p, a, compute_uv=compute_uv, full_matrices=full_matrices)
+    return (p.rows(u), s, p.rows(vt), []) if compute_uv else (s, [])
 
 
-def _lstsq(lapack: Lapack, a: Any, b: Any, cond: Any, driver: Any, overwrite_a: Any, overwrite_b: Any) -> Any:
+def _lstsq(p: _Problem, a: Any, b: Any, cond: Any, driver: Any, overwrite_a: Any, overwrite_b: Any) -> Any:
+    m, n = p.sizes(b"gelsd", a, _count(b))
     _require_copies(overwrite_a, overwrite_b)
-    if driver != "gelsd":
-        raise Declined
-    p = _problem_of(lapack, a)
     p.require(b, 2)
-    (m, n), count = a.shape, b.shape[1]
-    if b.shape[0] != m:
+    if driver != "gelsd" or b.shape[0] != m:
         raise Declined
-    p.require_devices(b"gelsd", m, n, count)
+    count = b.shape[1]
     destroyed, s, rank = p.rows(a), np.empty(min(m, n), p.real), np.zeros(1, np.int64)
     x = np.zeros((max(m, n), count), p.kind)
     p.lapack.copy(b, x[:m])
@@ -705,14 +678,12 @@ def _lstsq(lapack: Lapack, a: Any, b: Any, cond: Any, driver: Any, overwrite_a: 
     return x, rank[0], s, []
 
 
-def _qr(lapack: Lapack, a: Any, overwrite_a: Any, mode: Any, pivoting: Any) -> Any:
+def _qr(p: _Problem, a: Any, overwrite_a: Any, mode: Any, pivoting: Any) -> Any:
+    m, n = p.sizes(b"geqrf", a)
     _require_copies(overwrite_a, pivoting)
     if mode not in (_FULL_Q, _ONLY_R, _RAW, _ECONOMIC):
         raise Declined
-    p = _problem_of(lapack, a)
-    m, n = a.shape
     least = min(m, n)
-    p.require_devices(b"geqrf", m, n)
     tau = np.empty(least, p.kind)
     if mode == _RAW:
         factors = p.columns(a)
@@ -729,15 +700,13 @@ def _qr(lapack: Lapack, a: Any, overwrite_a: Any, mode: Any, pivoting: Any) -> A
     return q, r, None, None, []
 
 
-def _det(lapack: Lapack, a: Any, overwrite_a: Any) -> Any:
-    p = _problem_of(lapack, a)
+def _det(p: _Problem, a: Any, overwrite_a: Any) -> Any:
     return np.array(_determinant(p, a, False), p.kind)
 
 
 def _determinant(p: _Problem, a: np.ndarray, check_finite: Any) -> Any:
     """In double precision."""
-    n = p.require_square(a)
-    p.require_devices(b"getrf", n, n)
+    n = p.order(b"getrf", a)
     factors, _ = p.rows_as_it_lies(a)
     _require_finite(check_finite, factors)
     pivots = np.empty(n, np.int64)
@@ -753,19 +722,18 @@ def _determinant(p: _Problem, a: np.ndarray, check_finite: Any) -> Any:
     return value
 
 
-def _lu(lapack: Lapack, a: Any, permute_l: Any, overwrite_a: Any) -> Any:
+def _lu(p: _Problem, a: Any, permute_l: Any, overwrite_a: Any) -> Any:
     _keep(a, overwrite_a)
     if getattr(sys.modules["scipy.linalg.lapack"], "HAS_ILP64", False):
         raise Declined  # Its permutations have wider numbers.
-    return _lower_and_upper(_problem_of(lapack, a), a, permute_l, False)
+    return _lower_and_upper(p, a, permute_l, False)
 
 
 def _lower_and_upper(p: _Problem, a: np.ndarray, permute_l: Any,
                      check_finite: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The permutation (none if L is permuted), L and U."""
-    m, n = a.shape
+    m, n = p.sizes(b"getrf", a)
     least = min(m, n)
-    p.require_devices(b"getrf", m, n)
     factors, pivots = p.columns(a), np.empty(least, np.int64)
     _require_finite(check_finite, factors)
     if p.lapack.call("getrf", p.kind, COLUMNS, m, n, factors, m, pivots) < 0:
@@ -788,15 +756,13 @@ _BATCHED: dict[str, Callable[..., Any]] = {
 # Whole functions, of releases that have nothing to replace below them.
 
 
-def _public_det(lapack: Lapack, a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
-    p = _problem_of(lapack, a)
+def _public_det(p: _Problem, a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
     value = _determinant(p, a, check_finite)
     return np.complex128(value) if p.is_complex else np.float64(value)
 
 
-def _public_lu(lapack: Lapack, a: Any, permute_l: Any = False, overwrite_a: Any = False, check_finite: Any = True,
+def _public_lu(p: _Problem, a: Any, permute_l: Any = False, overwrite_a: Any = False, check_finite: Any = True,
                p_indices: Any = False) -> Any:
-    p = _problem_of(lapack, a)
     permutation, lower, upper = _lower_and_upper(p, a, permute_l, check_finite)
     if permute_l:
         return lower, upper
@@ -808,14 +774,12 @@ def _public_lu(lapack: Lapack, a: Any, permute_l: Any = False, overwrite_a: Any 
     return matrix, lower, upper
 
 
-def _public_qr(lapack: Lapack, a: Any, overwrite_a: Any = False, lwork: Any = None, mode: Any = "full", pivoting: Any = False,
+def _public_qr(p: _Problem, a: Any, overwrite_a: Any = False, lwork: Any = None, mode: Any = "full", pivoting: Any = False,
                check_finite: Any = True) -> Any:
+    m, n = p.sizes(b"geqrf", a)
     if lwork is not None or pivoting or mode not in ("full", "qr", "r", "economic", "raw"):
         raise Declined
-    p = _problem_of(lapack, a)
-    m, n = a.shape
     least = min(m, n)
-    p.require_devices(b"geqrf", m, n)
     factors, tau = p.columns(a), np.empty(least, p.kind)
     _require_finite(check_finite, factors)
     p.call("geqrf", COLUMNS, m, n, factors, m, tau)
@@ -847,16 +811,21 @@ def function_for(name: str, own: Callable[..., Any], libraries: Libraries) -> Ca
         That function, which computes what Tessera declines.
     """
     lapack = Lapack(libraries)
+    problems = {kind: _Problem(lapack, kind) for kind in _PREFIX}
     compute = _BATCHED.get(name) or _PUBLIC[name]
     names = compute.__code__.co_varnames[1:compute.__code__.co_argcount]
-    least = len(names) - len(compute.__defaults__ or ())
+    least, most = len(names) - len(compute.__defaults__ or ()), len(names)
 
-    def large(*arguments: Any, **named: Any) -> Any:
-        if least <= len(arguments) <= len(names) and named.keys() <= set(names[len(arguments):]):
-            try:
-                return compute(lapack, *arguments, **named)
-            except Declined:
-                pass
-        return own(*arguments, **named)
+    def large(a: Any, *others: Any, **named: Any) -> Any:
+        # Of one element SciPy makes other types than of many.
+        if (type(a) is np.ndarray and a.ndim == 2 and a.size > 1 and least <= len(others) + 1 <= most
+                and (not named or named.keys() <= set(names[len(others) + 1:]))):
+            p = problems.get(a.dtype.char)
+            if p is not None:
+                try:
+                    return compute(p, a, *others, **named)
+                except Declined:
+                    pass
+        return own(a, *others, **named)
 
     return large

@@ -43,6 +43,8 @@ _PUBLIC = {
 }
 # Arrays with fewer elements are not even looked at: the offload decision would always be for the CPU.
 _LEAST_ELEMENTS = 128 * 128
+# Solves by factors that exist. Of few right-hand sides, no device is worth their transfer.
+_SOLVES = (("getrs",), ("potrs",), ("trtrs",))
 # Smaller ones are checked by one processor within a millisecond.
 _LEAST_CHECKED = 1 << 20
 
@@ -191,7 +193,7 @@ def _face_of_getter(own: Callable[..., Any]) -> Callable[..., Any]:
     def get_lapack_funcs(names: Any, arrays: Any = (), *others: Any, **named: Any) -> Any:
         nonlocal ours
         functions = own(names, arrays, *others, **named)
-        for array in arrays:
+        for array in arrays[-1:] if names in _SOLVES else arrays:
             if getattr(array, "size", 0) >= least:
                 break
         else:

@@ -167,6 +167,10 @@ def check_odd():
     compare("matrix qr", np.linalg.qr, np.matrix(a))
     compare("stack times stack", np.linalg.solve, a.reshape(1, 1, n, n) + np.zeros((3, 1, n, n)), rng.standard_normal((2, n, 5)))
     compare("raise", lambda x: raising(np.linalg.inv, x), a)
+    for right in (np.ones((5, 3)), np.ones(5), np.ones((n + 1, 3)), np.ones((2, 5, 3)), np.ones((2, n + 1, 1)), np.ones((0, 3))):
+        compare(f"solve of {right.shape}", np.linalg.solve, a, right)
+        compare(f"stack, solve of {right.shape}", np.linalg.solve, np.stack([a, a, a]), right)
+        compare(f"lstsq of {right.shape}", lambda x, y: np.linalg.lstsq(x, y, rcond=None), a, right)
     one_singular = np.stack([a, zero_row, a])
     for name in ("inv", "slogdet", "det"):
         compare("one of a stack " + name, getattr(np.linalg, name), one_singular)

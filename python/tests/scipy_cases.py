@@ -141,8 +141,8 @@ def check_triangular(case, general, how, b, tolerance):
     for lower in (False, True):
         for unit in (False, True):
             a = laid((general / 20 if unit else general) + np.eye(N, dtype=general.dtype) * 3, how)
-            for trans in (0, 1, 2, "N", "T", "C"):
-                for right in (b, laid(b, how), b[:, 0]):
+            for trans in (0, 1, 2, "N", "T", "C") if how == "C" else (0, 1, 2):
+                for right in (laid(b, how), b[:, 0]):
                     compare(case + f"solve_triangular {lower} {unit} {trans}", lambda x, y: sl.solve_triangular(
                         x, y, trans=trans, lower=lower, unit_diagonal=unit), a, right, tolerance=tolerance)
     for part in (np.tril(general), np.triu(general), np.diag(general.diagonal()), np.triu(np.tril(general, 1), -1)):

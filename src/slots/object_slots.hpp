@@ -8,12 +8,12 @@
 
 #include <link.h>
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace tessera::slots {
@@ -23,7 +23,10 @@ struct ObjectId {
   std::string name;            ///< the loader's name of its file; empty: the program
   std::uintptr_t base = 0;     ///< added by the loader to the addresses in the file
   std::uintptr_t dynamic = 0;  ///< where its dynamic section is; 0: it has none
-  auto operator<=>(const ObjectId&) const = default;
+  bool operator==(const ObjectId&) const = default;
+  bool operator<(const ObjectId& other) const {
+    return std::tie(name, base, dynamic) < std::tie(other.name, other.base, other.dynamic);
+  }
 
   /// Its path, also if it is the program.
   std::string file() const;

@@ -29,7 +29,6 @@
 
 using tessera::index_t;
 using tessera::require_argument;
-using tessera::Routine;
 using tessera::ScalarType;
 using tessera::c_api::guarded;
 
