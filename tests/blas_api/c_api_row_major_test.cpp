@@ -23,11 +23,11 @@ namespace c_api_row_major_test {
 
 constexpr auto rows = TESSERA_ROW_MAJOR;
 
-/// A row-major matrix with padding behind each row.
+/// A row-major matrix with padding behind each row. There is one more row, since OpenBLAS 0.3.21's zlauum reads behind a matrix.
 template <Scalar T>
 class Rows {
  public:
-  Rows(index_t m, index_t n) : m(m), n(n), ld(n + 3), elements(static_cast<std::size_t>(m * ld), T(77)) {}
+  Rows(index_t m, index_t n) : m(m), n(n), ld(n + 3), elements(static_cast<std::size_t>((m + 1) * ld), T(77)) {}
   static Rows random(index_t m, index_t n, std::mt19937_64& source) {
     Rows made(m, n);
     made.fill([&](index_t, index_t) { return test::random_scalar<T>(source); });
