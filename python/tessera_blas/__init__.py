@@ -99,6 +99,8 @@ def info() -> dict[str, Any]:
             ``locked``: whether pages that devices have used are locked; not beside other libraries that use CUDA.
         ``numpy``
             ``on``: whether the face for `numpy.linalg` is in place. ``functions``: those that are replaced.
+        ``scipy``
+            The same of `scipy.linalg`.
 
     Notes
     -----

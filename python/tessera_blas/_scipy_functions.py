@@ -179,7 +179,7 @@ def _require_well_conditioned(p: _Problem, n: int, frobenius: float, inverse: fl
     estimate : callable
         Gives the reciprocal condition number that SciPy would find, if the bounds do not tell.
     """
-    if not _is_well_conditioned(p, frobenius, n * inverse) and not float(estimate()) > 4 * float(np.finfo(p.real).eps):
+    if not _is_well_conditioned(p, frobenius, n * inverse) and not estimate() > 4 * float(np.finfo(p.real).eps):
         raise Declined
 
 
@@ -190,7 +190,7 @@ def _scipy_routines(names: tuple[str, ...], kind: str) -> Any:
 def _one_norm(matrix: np.ndarray) -> float:
     """Of a matrix whose rows or columns are dense, which are not copied."""
     lange, = _scipy_routines(("lange",), matrix.dtype.char)
-    return lange("1", matrix) if matrix.flags.f_contiguous else lange("I", matrix.T)
+    return float(lange("1", matrix) if matrix.flags.f_contiguous else lange("I", matrix.T))
 
 
 def _symmetric_one_norm(matrix: np.ndarray, part: int) -> float:
@@ -568,7 +568,7 @@ def _solve_general(p: _Problem, a: np.ndarray, b: np.ndarray, transposed: bool) 
     def estimate() -> float:
         gecon, = _scipy_routines(("gecon",), p.kind)
         # The rows are columns of the transpose, whose infinity norm is the matrix's 1-norm.
-        return gecon(factors.T, _one_norm(a), norm="1" if is_transpose else "I")[0]
+        return float(gecon(factors.T, _one_norm(a), norm="1" if is_transpose else "I")[0])
 
     x, inverse = _solved(p, b, lambda x: p.call("getrs", ROWS, trans, n, x.shape[1], factors, n, pivots, x, x.shape[1]))
     _require_well_conditioned(p, n, frobenius, inverse, estimate)
@@ -583,7 +583,7 @@ def _solve_positive(p: _Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.
 
     def estimate() -> float:
         pocon, = _scipy_routines(("pocon",), p.kind)
-        return pocon(c.T, _symmetric_one_norm(a, part), uplo="U" if part == LOWER else "L")[0]
+        return float(pocon(c.T, _symmetric_one_norm(a, part), uplo="U" if part == LOWER else "L")[0])
 
     x, inverse = _solved(p, b, lambda x: p.call("potrs", ROWS, part, n, x.shape[1], c, n, x, x.shape[1]))
     _require_well_conditioned(p, n, frobenius, inverse, estimate)
@@ -598,7 +598,8 @@ def _solve_symmetric(p: _Problem, a: np.ndarray, b: np.ndarray, part: int) -> np
 
     def estimate() -> float:
         sycon, = _scipy_routines(("sycon",), p.kind)
-        return sycon(ldu.T, pivots.astype(sycon.int_dtype), _symmetric_one_norm(a, part), lower=part == UPPER)[0]
+        norm = _symmetric_one_norm(a, part)
+        return float(sycon(ldu.T, pivots.astype(sycon.int_dtype), norm, lower=part == UPPER)[0])
 
     x, inverse = _solved(p, b, lambda x: p.call("sytrs", ROWS, part, n, x.shape[1], ldu, n, pivots, x, x.shape[1]))
     _require_well_conditioned(p, n, frobenius, inverse, estimate)
@@ -750,7 +751,8 @@ def _lower_and_upper(p: _Problem, a: np.ndarray, permute_l: Any,
 
 
 _BATCHED: dict[str, Callable[..., Any]] = {
-    "_solve": _solve, "_inv": _inv, "_cholesky": _cholesky, "_svd": _svd, "_lstsq": _lstsq, "_qr": _qr, "_det": _det, "_lu": _lu}
+    "_solve": _solve, "_inv": _inv, "_cholesky": _cholesky, "_svd": _svd, "_lstsq": _lstsq, "_qr": _qr, "_det": _det,
+    "_lu": _lu}
 
 
 # Whole functions, of releases that have nothing to replace below them.

@@ -101,11 +101,11 @@ def _replace_when_imported() -> None:
                 if own is not None:
                     ours = _face(name, own, is_public=False)
                     _put(batched, name, own, ours)
-                    for module, alias in aliases:
-                        if getattr(modules.get(module), alias, None) is own:
-                            _put(modules[module], alias, own, ours)
-        _replace_public({name: module for name, (module, parameters, below) in _PUBLIC.items() if not hasattr(batched, below)
-                         and _parameters_of(getattr(modules.get(module), name, None)) == parameters.split()}, modules)
+                    for place, alias in aliases:
+                        if getattr(modules.get(place), alias, None) is own:
+                            _put(modules[place], alias, own, ours)
+        _replace_public({name: place for name, (place, parameters, below) in _PUBLIC.items() if not hasattr(batched, below)
+                         and _parameters_of(getattr(modules.get(place), name, None)) == parameters.split()}, modules)
 
 
 def _replace_names(module: Any) -> None:

@@ -1,6 +1,7 @@
 """What the scripts of cases share: they call functions without the face and with it, and compare all that can be told.
 
-`run` goes through the cases twice, because `install` and `uninstall` take longer than a case. Not a test itself. Vectors of eigenproblems and of singular values are not unique: of these the equations are to be checked.
+`run` goes through the cases twice, because `install` and `uninstall` take longer than a case. Vectors of eigenproblems and of
+singular values are not unique: of these the equations are to be checked. Not a test itself.
 """
 
 import re

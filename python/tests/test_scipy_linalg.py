@@ -15,8 +15,8 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 def test_all_cases_on_devices(python):
     result = python(CASES, **ON_HOST_DEVICES, **ONE_THREAD)
     assert "0 differ" in result.out
-    for routine in ("dgetrf", "zgetrs", "dgetri", "dpotrf", "dpotrs", "dsytrf", "dtrtrs", "dsyevd", "zheevd", "dsygvd", "dgesdd",
-                    "dgelsd"):
+    for routine in ("dgetrf", "zgetrs", "dgetri", "dpotrf", "dpotrs", "dsytrf", "dtrtrs", "dsyevd", "zheevd", "dsygvd",
+                    "dgesdd", "dgelsd"):
         assert result.on_devices(routine), routine
 
 
