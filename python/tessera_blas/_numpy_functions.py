@@ -7,13 +7,12 @@ universal functions, and LAPACK 3.12.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tessera_blas._lapack import (
-    ALL_VECTORS, COLUMNS, CONJ_TRANS, FULL, LOWER, NO_TRANS, NO_VECTORS, ROWS, TRANS, UPPER, VECTORS, Declined, Lapack,
+    ALL_VECTORS, COLUMNS, FULL, LOWER, NO_TRANS, NO_VECTORS, ROWS, TRANS, UPPER, VECTORS, Declined, Lapack,
     lie_of)
 
 if TYPE_CHECKING:
@@ -83,14 +82,10 @@ def _solve(p: _Problem, a: np.ndarray, b: np.ndarray) -> Any:
     x = p.copied(b)
     if count == 1:
         # One right-hand side is a column as well, and the factors' rows are columns of the transpose.
-        p.call("getrs", COLUMNS, TRANS if trans == NO_TRANS else NO_TRANS, n, 1, *_in_columns(p, factors, pivots), x, n)
+        p.call("getrs", COLUMNS, TRANS if trans == NO_TRANS else NO_TRANS, n, 1, factors, n, pivots, x, n)
     else:
         p.call("getrs", ROWS, trans, n, count, factors, n, pivots, x, count)
     return x
-
-
-def _in_columns(p: _Problem, factors: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
-    return factors, factors.shape[0], pivots
 
 
 def _sign_and_log(p: _Problem, a: np.ndarray) -> tuple[Any, Any]:

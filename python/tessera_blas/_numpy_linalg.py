@@ -9,11 +9,10 @@ and says so in its own way.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from tessera_blas import _imports
+from tessera_blas import _faces, _imports
 from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
@@ -31,22 +30,15 @@ _FUNCTIONS = {
     "numpy.linalg._linalg": ("triu",),
     "numpy.linalg.linalg": ("triu",),
 }
-# Arrays with fewer elements are not even looked at: the offload decision would always be for the CPU.
-_LEAST_ELEMENTS = 128 * 128
-
 _libraries: Libraries | None = None
 _is_on = False
-_least = _LEAST_ELEMENTS
-# What has been replaced: the module, the name, its own function and ours.
-_replaced: list[tuple[Any, str, Any, Any]] = []
+_replaced = _faces.Replaced()
 
 
 def install(libraries: Libraries) -> None:
     """Replace the functions now, or when NumPy will have been imported. To be called with the lock held."""
-    global _libraries, _is_on, _least
+    global _libraries, _is_on
     _libraries, _is_on = libraries, True
-    # Rules may send problems of any size to devices.
-    _least = _LEAST_ELEMENTS if os.environ.get("TESSERA_OFFLOAD", "auto") == "auto" else 1
     _imports.executed.observe(_replace_when_imported)
     _replace_when_imported()
 
@@ -56,10 +48,7 @@ def uninstall() -> None:
     global _is_on
     _is_on = False
     _imports.executed.forget(_replace_when_imported)
-    for module, name, own, ours in _replaced:
-        if getattr(module, name, None) is ours:
-            setattr(module, name, own)
-    _replaced.clear()
+    _replaced.put_back()
 
 
 def info() -> dict[str, Any]:
@@ -80,28 +69,11 @@ def _replace_when_imported() -> None:
             for name in names:
                 own = getattr(module, name, None)
                 if own is not None:
-                    ours = _face(name, own, _least)
-                    setattr(module, name, ours)
-                    _replaced.append((module, name, own, ours))
+                    large = functools.partial(_large, name, own)
+                    _replaced.put(module, name, own, _faces.face_of(own, _faces.least_elements(), large))
 
 
-def _face(name: str, own: Callable[..., Any], least: int) -> Callable[..., Any]:
-    large: Callable[..., Any] | None = None
+def _large(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    from tessera_blas import _numpy_functions
 
-    @functools.wraps(own)
-    def face(a: Any, *others: Any, **named: Any) -> Any:
-        nonlocal large
-        try:
-            is_small = a.size < least
-        except AttributeError:
-            is_small = True
-        if is_small:
-            return own(a, *others, **named)
-        if large is None:
-            # Not before: this imports NumPy, which is being imported when the functions are replaced.
-            from tessera_blas import _numpy_functions
-
-            large = _numpy_functions.function_for(name, own, _libraries)
-        return large(a, *others, **named)
-
-    return face
+    return _numpy_functions.function_for(name, own, _libraries)

@@ -15,11 +15,10 @@ A release whose functions look different keeps its own.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from tessera_blas import _imports
+from tessera_blas import _faces, _imports
 from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ _PUBLIC = {
     "lu": ("_decomp_lu", "a permute_l overwrite_a check_finite p_indices", "_lu"),
     "qr": ("_decomp_qr", "a overwrite_a lwork mode pivoting check_finite", "_qr"),
 }
-# Arrays with fewer elements are not even looked at: the offload decision would always be for the CPU.
-_LEAST_ELEMENTS = 128 * 128
 # Solves by factors that exist. Of few right-hand sides, no device is worth their transfer.
 _SOLVES = (("getrs",), ("potrs",), ("trtrs",))
 # Smaller ones are checked by one processor within a millisecond.
@@ -50,18 +47,15 @@ _LEAST_CHECKED = 1 << 20
 
 _libraries: Libraries | None = None
 _is_on = False
-_least, _least_checked = _LEAST_ELEMENTS, _LEAST_CHECKED
-# What has been replaced: the module, the name, its own function and ours.
-_replaced: list[tuple[Any, str, Any, Any]] = []
+_least, _least_checked = 1, 1
+_replaced = _faces.Replaced()
 
 
 def install(libraries: Libraries) -> None:
     """Replace the functions now, or when SciPy will have imported them. To be called with the lock held."""
     global _libraries, _is_on, _least, _least_checked
     _libraries, _is_on = libraries, True
-    # Rules may send problems of any size to devices.
-    is_automatic = os.environ.get("TESSERA_OFFLOAD", "auto") == "auto"
-    _least, _least_checked = (_LEAST_ELEMENTS, _LEAST_CHECKED) if is_automatic else (1, 1)
+    _least, _least_checked = _faces.least_elements(), _LEAST_CHECKED if _faces.is_automatic() else 1
     _imports.executed.observe(_replace_when_imported)
     _replace_when_imported()
 
@@ -71,12 +65,10 @@ def uninstall() -> None:
     global _is_on
     _is_on = False
     _imports.executed.forget(_replace_when_imported)
-    for module, name, own, ours in _replaced:
-        if getattr(module, name, None) is ours:
-            setattr(module, name, own)
     # Modules imported meanwhile may have ours by name.
-    _exchange({id(ours): own for module, name, own, ours in _replaced if name in _PUBLIC})
-    _replaced.clear()
+    public = {id(ours): own for _, name, own, ours in _replaced if name in _PUBLIC}
+    _replaced.put_back()
+    _exchange(public)
 
 
 def info() -> dict[str, Any]:
@@ -100,10 +92,10 @@ def _replace_when_imported() -> None:
                 own = getattr(batched, name, None)
                 if own is not None:
                     ours = _face(name, own, is_public=False)
-                    _put(batched, name, own, ours)
+                    _replaced.put(batched, name, own, ours)
                     for place, alias in aliases:
                         if getattr(modules.get(place), alias, None) is own:
-                            _put(modules[place], alias, own, ours)
+                            _replaced.put(modules[place], alias, own, ours)
         _replace_public({name: place for name, (place, parameters, below) in _PUBLIC.items() if not hasattr(batched, below)
                          and _parameters_of(getattr(modules.get(place), name, None)) == parameters.split()}, modules)
 
@@ -136,14 +128,9 @@ def _exchange(changes: dict[int, Any]) -> None:
                     setattr(module, name, changes[id(value)])
 
 
-def _put(module: Any, name: str, own: Any, ours: Any) -> None:
-    setattr(module, name, ours)
-    _replaced.append((module, name, own, ours))
-
-
 def _replace(module: Any, name: str, face_of: Callable[[Any], Any]) -> None:
     own = getattr(module, name)
-    _put(module, name, own, face_of(own))
+    _replaced.put(module, name, own, face_of(own))
 
 
 def _parameters_of(function: Any) -> list[str]:
@@ -154,36 +141,14 @@ def _parameters_of(function: Any) -> list[str]:
 # Faces: what is small goes on at once. The rest is not imported before it is needed, because it imports NumPy.
 
 
-def _like(own: Any, face: Any) -> Any:
-    # functools.wraps takes the name of a function of C, too, but not all of them have every attribute.
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        value = getattr(own, attribute, None)
-        if value is not None:
-            setattr(face, attribute, value)
-    face.__wrapped__ = own
-    return face
-
-
 def _face(name: str, own: Callable[..., Any], is_public: bool) -> Callable[..., Any]:
-    least = _least
-    large: Callable[..., Any] | None = None
+    def make_large() -> Callable[..., Any]:
+        from tessera_blas import _scipy_functions
 
-    def face(a: Any, *others: Any, **named: Any) -> Any:
-        nonlocal large
-        try:
-            is_small = a.size < least
-        except AttributeError:
-            is_small = True
-        # Programs may keep a public function after `uninstall`.
-        if is_small or (is_public and not _is_on):
-            return own(a, *others, **named)
-        if large is None:
-            from tessera_blas import _scipy_functions
+        return _scipy_functions.function_for(name, own, _libraries)
 
-            large = _scipy_functions.function_for(name, own, _libraries)
-        return large(a, *others, **named)
-
-    return _like(own, face)
+    # Programs may keep a public function after `uninstall`.
+    return _faces.face_of(own, _least, make_large, (lambda: _is_on) if is_public else None)
 
 
 def _face_of_getter(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,7 +169,7 @@ def _face_of_getter(own: Callable[..., Any]) -> Callable[..., Any]:
             ours = _scipy_functions.routines_for(_libraries)
         return ours(functions)
 
-    return _like(own, get_lapack_funcs)
+    return _faces.like(own, get_lapack_funcs)
 
 
 def _face_of_check(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,4 +187,4 @@ def _face_of_check(own: Callable[..., Any]) -> Callable[..., Any]:
             is_finite = _scipy_functions.is_finite
         return a if is_finite(a) else own(a)
 
-    return _like(own, asarray_chkfinite)
+    return _faces.like(own, asarray_chkfinite)

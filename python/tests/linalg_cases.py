@@ -5,95 +5,12 @@ values are not unique: of these the equations are checked.
 """
 
 import itertools
-import sys
-import warnings
 
 import numpy as np
 
-import tessera_blas
+from case_comparison import adjoint, check, compare, laid, parts, run
 
-rng = np.random.default_rng(7)
-failures = []
-count = 0
-
-
-def outcome(function, arguments):
-    arguments = [x.copy(order="K") if type(x) is np.ndarray and x.flags.writeable and x.flags.owndata else x for x in arguments]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            result = function(*arguments)
-        except Exception as error:
-            return type(error), str(error), []
-    return "result", result, sorted(str(w.message) for w in caught)
-
-
-def parts(result):
-    return list(result) if isinstance(result, tuple) else [result]
-
-
-def differ(own, ours, tolerance):
-    if own[0] != ours[0] or own[2] != ours[2]:
-        return f"{own[0]} {own[2]} became {ours[0]} {ours[2]}: {ours[1]}"
-    if own[0] != "result":
-        return None if own[1] == ours[1] else f"{own[1]} became {ours[1]}"
-    if type(own[1]) is not type(ours[1]):
-        return f"{type(own[1])} became {type(ours[1])}"
-    for x, y in zip(parts(own[1]), parts(ours[1])):
-        if type(x) is not type(y):
-            return f"{type(x)} became {type(y)}"
-        x, y = np.asarray(x), np.asarray(y)
-        if (x.shape, x.dtype) != (y.shape, y.dtype):
-            return f"{x.shape} {x.dtype} became {y.shape} {y.dtype}"
-        if (x.flags.c_contiguous, x.flags.f_contiguous) != (y.flags.c_contiguous, y.flags.f_contiguous):
-            return "another layout"
-        scale = max(1, np.abs(x[np.isfinite(x)]).max(initial=0))
-        if not np.allclose(x, y, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-            return f"differs by {np.nanmax(np.abs(x - y))} of {scale}"
-    return None
-
-
-def compare(name, function, *arguments, tolerance=1e-8):
-    global count
-    count += 1
-    tessera_blas.uninstall()
-    own = outcome(function, arguments)
-    tessera_blas.install()
-    problem = differ(own, outcome(function, arguments), tolerance)
-    if problem:
-        failures.append(f"{name}: {problem}")
-
-
-def check(name, holds):
-    global count
-    count += 1
-    if not holds:
-        failures.append(name)
-
-
-def adjoint(x):
-    return np.conj(np.swapaxes(x, -1, -2))
-
-
-def laid(x, how):
-    """The same numbers in another layout."""
-    if how == "F":
-        return np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -1, -2)), -1, -2)
-    if how == "strided":
-        return np.repeat(np.repeat(x, 2, -1), 2, -2)[..., ::2, ::2]
-    if how == "reversed":
-        return np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1]
-    if how == "part":
-        whole = np.full(x.shape[:-2] + (x.shape[-2] + 3, x.shape[-1] + 5), 99, x.dtype)
-        whole[..., 1:-2, 2:-3] = x
-        return whole[..., 1:-2, 2:-3]
-    if how == "read-only":
-        x = x.copy()
-        x.flags.writeable = False
-        return x
-    if how == "swapped bytes":
-        return x.astype(x.dtype.newbyteorder())
-    return x
+rng = None  # made anew by each pass through the cases
 
 
 UNIQUE = {
@@ -183,13 +100,14 @@ def raising(function, x):
         return function(x)
 
 
-tessera_blas.install()
-for kind in "fdFD":
-    for how in ("C", "F", "strided", "reversed", "part", "read-only", "swapped bytes"):
-        for shape in ((67, 67), (2, 24, 24)):
-            check_regular(kind, how, shape)
-check_odd()
-for failure in failures:
-    print(failure)
-print(count, "cases,", len(failures), "differ")
-sys.exit(1 if failures else 0)
+def cases():
+    global rng
+    rng = np.random.default_rng(7)
+    for kind in "fdFD":
+        for how in ("C", "F", "strided", "reversed", "part", "read-only", "swapped bytes"):
+            for shape in ((67, 67), (2, 24, 24)):
+                check_regular(kind, how, shape)
+    check_odd()
+
+
+run(cases)

@@ -6,7 +6,7 @@ Run as a script; prints how many cases there were, or fails with those that diff
 import numpy as np
 import scipy.linalg as sl
 
-from case_comparison import adjoint, check, compare, compare_forms, laid, plain, run
+from case_comparison import adjoint, check, compare, compare_forms, laid, plain, run, without_numbers
 
 rng = None
 N = 67
@@ -279,4 +279,4 @@ def cases():
     check_condition()
 
 
-run(cases)
+run(cases, text_of=without_numbers)

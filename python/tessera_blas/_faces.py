@@ -1,0 +1,78 @@
+"""What the faces for NumPy and SciPy share: which functions of their modules are replaced, and by what."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# Arrays with fewer elements are not even looked at: the offload decision would always be for the CPU.
+_LEAST_ELEMENTS = 128 * 128
+
+
+def is_automatic() -> bool:
+    """Tell whether the offload decision is free. Rules may send problems of any size to devices."""
+    return os.environ.get("TESSERA_OFFLOAD", "auto") == "auto"
+
+
+def least_elements() -> int:
+    """The elements from which on arrays are looked at."""
+    return _LEAST_ELEMENTS if is_automatic() else 1
+
+
+class Replaced(list["tuple[Any, str, Any, Any]"]):
+    """What has been replaced: the module, the name, its own function and ours. To be used with the lock held."""
+
+    def put(self, module: Any, name: str, own: Any, ours: Any) -> None:
+        setattr(module, name, ours)
+        self.append((module, name, own, ours))
+
+    def put_back(self) -> None:
+        """Put the modules' own functions back, where ours still are."""
+        for module, name, own, ours in self:
+            if getattr(module, name, None) is ours:
+                setattr(module, name, own)
+        self.clear()
+
+
+def like(own: Any, face: Any) -> Any:
+    """Give a face the names and the text of the function that it stands in front of."""
+    # functools.wraps takes the name of a function of C, too, but not all of them have every attribute.
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        value = getattr(own, attribute, None)
+        if value is not None:
+            setattr(face, attribute, value)
+    face.__wrapped__ = own
+    return face
+
+
+def face_of(own: Callable[..., Any], least: int, make_large: Callable[[], Callable[..., Any]],
+            is_on: Callable[[], bool] | None = None) -> Callable[..., Any]:
+    """Make the function that stands in front of `own`.
+
+    Parameters
+    ----------
+    make_large : callable
+        Makes the function for arrays that are not small, when the first one comes. It may import NumPy, which is being
+        imported when functions are replaced.
+    is_on : callable, optional
+        For functions that a program may keep after `uninstall`.
+    """
+    large: Callable[..., Any] | None = None
+
+    def face(a: Any, *others: Any, **named: Any) -> Any:
+        nonlocal large
+        try:
+            is_small = a.size < least
+        except AttributeError:
+            is_small = True
+        if is_small or (is_on is not None and not is_on()):
+            return own(a, *others, **named)
+        if large is None:
+            large = make_large()
+        return large(a, *others, **named)
+
+    return like(own, face)
