@@ -92,7 +92,7 @@ bool would_offload(tessera_context ctx, const char* routine, index_t m, index_t 
   const index_t sizes[] = {m, n, k};
   for (int i = 0; i < 3; ++i) require_argument(sizes[i] >= 0, 3 + i, "a size is negative");
   const std::optional<tessera::Work> work = work_by_name(routine, m, n, k);
-  require_argument(work.has_value(), 2, "routine is the name of none in one type, as dgemm or zheevd are");
+  require_argument(work.has_value(), 2, "routine is not the name of a routine in one type, such as dgemm or zheevd");
   const std::shared_lock alive(ctx->in_use);
   return ctx->context.would_offload(*work);
 }

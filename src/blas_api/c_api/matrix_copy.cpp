@@ -21,7 +21,7 @@ tessera::CopiedPart part_of(int part) {
     case TESSERA_COPY_LOWER:
       return tessera::CopiedPart::lower;
     default:
-      require_argument(part == TESSERA_COPY_FULL, 1, "part is none of tessera_copied_part");
+      require_argument(part == TESSERA_COPY_FULL, 1, "part is not a tessera_copied_part");
       return tessera::CopiedPart::full;
   }
 }
