@@ -204,7 +204,8 @@ template <class Real>
 std::int64_t geev(const Context& context, tessera_layout layout, tessera_vectors vectors, std::int64_t n,
                   std::complex<Real>* A, std::int64_t lda, std::complex<Real>* w, std::complex<Real>* VR,
                   std::int64_t ldvr) {
-  return detail::with_info(detail::SolverFunctions<std::complex<Real>>::geev, context, layout, vectors, n, A, lda, w, VR, ldvr);
+  return detail::with_info(detail::SolverFunctions<std::complex<Real>>::geev, context, layout, vectors, n, A, lda, w,
+                           VR, ldvr);
 }
 /// Least squares by QR or LQ.
 template <class T>

@@ -55,7 +55,8 @@ TEST(PolicyOfLapack, SmallCallsAndRulesNeedNoLook) {
 TEST(PolicyOfLapack, ASolveOfOneRightHandSideIsAsLargeAsItsFactors) {
   // Two multiply-adds for each element that is read: little arithmetic, and much memory.
   EXPECT_EQ(decide_early({}, square(getrs, 2000, 1)).reason, Reason::tiny);
-  for (const Routine routine : {getrs, potrs, trtrs, sytrs}) EXPECT_TRUE(decide_early({}, square(routine, 8000, 1)).offload);
+  for (const Routine routine : {getrs, potrs, trtrs, sytrs})
+    EXPECT_TRUE(decide_early({}, square(routine, 8000, 1)).offload);
   const OffloadRule by_size{Offload::by_size, index_t{500} * 500 * 500};
   EXPECT_FALSE(decide_early(by_size, square(getrs, 8000, 1)).offload);
 
