@@ -178,6 +178,23 @@ TYPED_TEST(DenseApi, TellsPivotsOfZeroAndKeepsNan) {
   }
 }
 
+// SciPy's tests compare the bits, for matrices of a few columns.
+TYPED_TEST(DenseApi, LeastSquaresLeaveTheFactorsOfQr) {
+  const Context context(on_devices);
+  for (const auto& [m, n] : {std::pair<index_t, index_t>{3, 2}, {12, 7}, {7, 12}}) {
+    test::DenseFixture<TypeParam> fixture({.routine = Routine::gels, .m = m, .n = n, .k = 1}, 5);
+    std::vector<TypeParam> factors(static_cast<std::size_t>(m * n)), tau(static_cast<std::size_t>(std::min(m, n)));
+    const auto for_each = [&](const auto& use) {
+      for (index_t i = 0; i < m * n; ++i) use(factors[i], fixture.at(LapackSlot::A, i % m, i / m));
+    };
+    for_each([](TypeParam& kept, TypeParam given) { kept = given; });
+    const auto factor = m >= n ? geqrf<TypeParam> : gelqf<TypeParam>;
+    EXPECT_EQ(factor(context, TESSERA_COL_MAJOR, m, n, factors.data(), m, tau.data()), 0);
+    EXPECT_EQ(run<TypeParam>(context, fixture.problem()), 0);
+    for_each([](TypeParam of_qr, TypeParam left) { EXPECT_EQ(of_qr, left); });
+  }
+}
+
 TEST(DenseApiNumbers, ThatNeedCareAreLapacks) {
   const Context context(on_devices);
   test::DenseFixture<double> zero({.routine = Routine::gels, .m = 50, .n = 40, .k = 3}, 5);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <string>
@@ -18,6 +19,8 @@
 #include "core/thread.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/cpu_lapack.hpp"
+#include "kernels/host/cpu_lapack_call.hpp"
+#include "kernels/host/dense_lapack.hpp"
 #include "kernels/host/host_dense_solver.hpp"
 #include "kernels/host/host_panel.hpp"
 #include "kernels/reference/reference.hpp"
@@ -84,7 +87,9 @@ class HostTileOps final : public TileOps {
     std::function<void()> work;
     if (device_.settings().compute) {
       work = [blas = blas_, panel, first, columns] {
-        kernels::factor_panel(panel, first, columns, [&](const Level3& call) { compute(blas.get(), call); });
+        kernels::factor_panel(
+            panel, first, columns, [&](const Level3& call) { compute(blas.get(), call); },
+            [&](const Panel& block, void* tau) { factor_block(blas.get(), block, tau); });
       };
     }
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
@@ -154,6 +159,27 @@ class HostTileOps final : public TileOps {
     } else {
       reference_level3(call);
     }
+  }
+
+  /// LAPACK factors finite blocks, so that a whole problem of this device (gels) rounds as its parts do. The readable
+  /// loops factor others: OpenBLAS 0.3.21 loses their NaN.
+  static void factor_block(const CpuBlas* blas, const Panel& block, void* tau) {
+    const StoredShape stored = stored_shape(block, block.n);
+    LapackCall call;
+    call.routine = is_in_rows(block.kind) ? Routine::gelqf : Routine::geqrf;
+    call.type = block.type;
+    call.m = stored.rows;
+    call.n = stored.cols;
+    call.A = block.A;
+    call.lda = block.lda;
+    call.tau = tau;
+    DenseTelling telling;
+    measure_here(call, telling);
+    index_t found = 0;
+    if (std::isfinite(telling.largest[0]))
+      compute_on_cpu(blas, call, found);
+    else
+      reference_qr(block, tau);
   }
 
   double modelled_seconds(ScalarType type, double flops) const {

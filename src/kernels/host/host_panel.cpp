@@ -10,7 +10,6 @@
 #include "kernels/plan/panel_steps.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_lapack.hpp"
-#include "kernels/reference/reference_qr.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -103,15 +102,15 @@ void factor_lu(HostPanelMachine& machine, const Panel& panel, index_t first, ind
 
 }  // namespace
 
-void factor_panel(const Panel& panel, index_t first, index_t columns,
-                  const std::function<void(const Level3&)>& compute) {
+void factor_panel(const Panel& panel, index_t first, index_t columns, const std::function<void(const Level3&)>& compute,
+                  const FactorsBlock& factors_qr) {
   HostPanelMachine machine(compute);
   for (index_t done = 0; done < columns; done += block_columns) {
     const index_t size = std::min(block_columns, columns - done);
     if (panel.kind == PanelKind::lu)
       factor_lu(machine, panel, first + done, size);
     else
-      plan::factor_qr(machine, panel, first + done, size, reference_qr);
+      plan::factor_qr(machine, panel, first + done, size, factors_qr);
   }
 }
 

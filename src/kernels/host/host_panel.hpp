@@ -5,14 +5,19 @@
 
 #include "calls/level3.hpp"
 #include "kernels/panel.hpp"
+#include "kernels/reference/reference_qr.hpp"
 
 namespace tessera::kernels {
 
+/// Factors a few columns of QR, or rows of LQ, and writes their coefficients to tau.
+using FactorsBlock = std::function<void(const Panel& block, void* tau)>;
+
 /// Factors columns [first, first + columns) of the panel at once, and applies them to all others. With the last columns
 /// the tail is complete. Readable loops factor blocks of columns, and compute(call) does the rest.
+/// @param factors_qr takes the place of the readable loops of QR and LQ
 /// @pre the columns before them have been factored. @throws std::bad_alloc. Thread-safe
-void factor_panel(const Panel& panel, index_t first, index_t columns,
-                  const std::function<void(const Level3&)>& compute);
+void factor_panel(const Panel& panel, index_t first, index_t columns, const std::function<void(const Level3&)>& compute,
+                  const FactorsBlock& factors_qr = reference_qr);
 
 /// Applies the panel at once to the matrix beside it. @throws std::bad_alloc. Thread-safe
 void apply_panel(const PanelUpdate& update, const std::function<void(const Level3&)>& compute);
