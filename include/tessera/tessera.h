@@ -355,6 +355,13 @@ TESSERA_API tessera_status tessera_copy_matrix(tessera_copied_part part, int con
                                                size_t element_size, const void* from, int64_t from_row_stride,
                                                int64_t from_col_stride, void* to, int64_t to_row_stride,
                                                int64_t to_col_stride);
+/* The same of batch_size matrices, of which each begins from_stride and to_stride bytes behind the one before. */
+TESSERA_API tessera_status tessera_copy_matrix_batch_strided(tessera_copied_part part, int conjugate, int64_t rows,
+                                                             int64_t cols, size_t element_size, const void* from,
+                                                             int64_t from_row_stride, int64_t from_col_stride,
+                                                             int64_t from_stride, void* to, int64_t to_row_stride,
+                                                             int64_t to_col_stride, int64_t to_stride,
+                                                             int64_t batch_size);
 
 /* Describes the context's devices, one line of text each; `size` and `needed` as above. */
 TESSERA_API tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed);

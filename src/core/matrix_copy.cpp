@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/ceil_div.hpp"
 #include "core/host_copy.hpp"
 #include "core/side_by_side.hpp"
 
@@ -40,9 +41,11 @@ T element_of(const std::byte* at) {
 template <class T, bool conjugates>
 class Bands {
  public:
-  explicit Bands(const MatrixCopy& copy) : copy_(copy) {}
+  explicit Bands(const MatrixCopy& copy) : copy_(copy), from_(copy.from.address), to_(copy.to.address) {}
 
-  void copy_rows(std::int64_t first, std::int64_t end) const {
+  /// Of one matrix.
+  void copy_rows(std::int64_t matrix, std::int64_t first, std::int64_t end) {
+    of_matrix(matrix);
     if (!is_turned()) {
       for (std::int64_t i = first; i < end; ++i) copy_row(i);
       return;
@@ -57,13 +60,17 @@ class Bands {
   static constexpr std::int64_t tile = 8 * square;
 
  private:
+  void of_matrix(std::int64_t number) {
+    from_ = copy_.from.address + number * copy_.from.matrix_stride;
+    to_ = copy_.to.address + number * copy_.to.matrix_stride;
+  }
   /// The source runs along rows where the target runs along columns.
   bool is_turned() const { return std::abs(copy_.from.row_stride) < std::abs(copy_.from.column_stride); }
   const std::byte* source(std::int64_t i, std::int64_t j) const {
-    return copy_.from.address + i * copy_.from.row_stride + j * copy_.from.column_stride;
+    return from_ + i * copy_.from.row_stride + j * copy_.from.column_stride;
   }
   std::byte* target(std::int64_t i, std::int64_t j) const {
-    return copy_.to.address + i * copy_.to.row_stride + j * copy_.to.column_stride;
+    return to_ + i * copy_.to.row_stride + j * copy_.to.column_stride;
   }
   /// The columns of row i that are copied.
   std::pair<std::int64_t, std::int64_t> columns_of(std::int64_t i) const {
@@ -143,28 +150,37 @@ class Bands {
   }
 
   const MatrixCopy& copy_;
+  const std::byte* from_;  // of the matrix in hand
+  std::byte* to_;
 };
 
 template <class T, bool conjugates>
 void copy_by_bands(const MatrixCopy& copy, int processors) {
   using Copied = Bands<T, conjugates>;
-  const Copied bands(copy);
-  const std::int64_t bytes = copy.rows * copy.columns * std::int64_t{sizeof(T)};
+  const std::int64_t bytes = copy.count * copy.rows * copy.columns * std::int64_t{sizeof(T)};
   const std::int64_t threads = std::clamp<std::int64_t>(bytes / bytes_of_thread, 1, std::max(processors, 1));
-  // Several bands for each thread, since some threads begin late; whole squares.
-  const std::int64_t wanted = (copy.rows + threads * 8 - 1) / (threads * 8);
-  const std::int64_t band = (wanted + Copied::square - 1) / Copied::square * Copied::square;
+  // Several pieces for each thread, since some threads begin late: bands of whole squares, or several small matrices.
+  const std::int64_t pieces = threads * 8;
+  const std::int64_t wanted = ceil_div(copy.count * copy.rows, pieces);
+  const std::int64_t band = std::min(ceil_div(wanted, Copied::square) * Copied::square, copy.rows);
+  const std::int64_t of_matrix = ceil_div(copy.rows, band), bands = copy.count * of_matrix;
+  const std::int64_t at_once = ceil_div(bands, pieces);
   std::atomic<std::int64_t> next = 0;  // relaxed: it deals bands out, the threads' end orders the rest
   side_by_side(static_cast<std::size_t>(threads), [&](std::size_t) {
-    for (std::int64_t first = next.fetch_add(band, std::memory_order_relaxed); first < copy.rows;
-         first = next.fetch_add(band, std::memory_order_relaxed))
-      bands.copy_rows(first, std::min(first + band, copy.rows));
+    Copied copied(copy);
+    for (std::int64_t begin = next.fetch_add(at_once, std::memory_order_relaxed); begin < bands;
+         begin = next.fetch_add(at_once, std::memory_order_relaxed)) {
+      for (std::int64_t number = begin; number < std::min(begin + at_once, bands); ++number) {
+        const std::int64_t first = number % of_matrix * band;
+        copied.copy_rows(number / of_matrix, first, std::min(first + band, copy.rows));
+      }
+    }
     finish_streaming();
   });
 }
 
 StridedMatrix transposed(const StridedMatrix& matrix) {
-  return {matrix.address, matrix.column_stride, matrix.row_stride};
+  return {matrix.address, matrix.column_stride, matrix.row_stride, matrix.matrix_stride};
 }
 
 /// The same copy, with the target's smaller stride along columns.
@@ -180,7 +196,7 @@ MatrixCopy along_target(MatrixCopy copy) {
 }  // namespace
 
 void copy_matrix(const MatrixCopy& given, int processors) {
-  if (given.rows <= 0 || given.columns <= 0) return;
+  if (given.rows <= 0 || given.columns <= 0 || given.count <= 0) return;
   const MatrixCopy copy = along_target(given);
   if (copy.conjugates) {
     copy.element_bytes == sizeof(std::complex<float>) ? copy_by_bands<std::complex<float>, true>(copy, processors)

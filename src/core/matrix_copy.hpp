@@ -1,6 +1,6 @@
-// Copies of matrices of any strides in host memory, by all processors: transposed, conjugated, a triangle alone.
+// Copies of matrices of any strides in host memory, by all processors: transposed, conjugated, a triangle alone, stacks of them.
 //
-// A copy is cut into bands of its target's rows or columns. Where source and target run in different directions, a band is copied
+// A copy is cut into bands of its targets' rows or columns. Where source and target run in different directions, a band is copied
 // in squares as wide as a cache line, so that every line is read and written once and whole.
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace tessera {
 
-/// A matrix of any strides. Element (i, j) lies at address + i * row_stride + j * column_stride, in bytes; strides may be negative
-/// or, of a source, zero.
+/// A stack of matrices of any strides. Element (i, j) of matrix s lies at address + i * row_stride + j * column_stride +
+/// s * matrix_stride, in bytes; strides may be negative or, of a source, zero.
 struct StridedMatrix {
   std::byte* address = nullptr;
   std::int64_t row_stride = 0;
   std::int64_t column_stride = 0;
+  std::int64_t matrix_stride = 0;
 };
 
 /// The part that is copied. A triangle has the diagonal, and the rest of the target becomes zero.
@@ -29,6 +30,7 @@ struct MatrixCopy {
   bool conjugates = false;
   CopiedPart part = CopiedPart::full;
   StridedMatrix from, to;
+  std::int64_t count = 1;  ///< of matrices
 };
 
 /// @param processors that may take part, the caller's included; fewer do where the copy is small

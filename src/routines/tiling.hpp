@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "calls/level3.hpp"
+#include "core/ceil_div.hpp"
 #include "routines/grouping.hpp"
 #include "runtime/performance_model.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/tiles/task_graph.hpp"
 
 namespace tessera::routines {
-
-constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
 
 /// Two dimensions that are one: the rows and columns of a symmetric or triangular operand, cut at the same places.
 enum class Tie : std::uint8_t { none, mn, mk, nk };

@@ -630,5 +630,22 @@ TEST(CopyMatrix, ChecksItsArgumentsAndCopies) {
   EXPECT_EQ(position(0, 0, 0, 3, 8, nullptr, 24, nullptr), 0);
 }
 
+TEST(CopyMatrix, OfABatchChecksItsArgumentsAndCopies) {
+  const double from[4] = {1, 2, 3, 4};
+  double to[4] = {};
+  const auto position = [&](std::int64_t from_stride, void* target, std::int64_t to_stride, std::int64_t count) {
+    const auto status = tessera_copy_matrix_batch_strided(TESSERA_COPY_FULL, 0, 1, 2, 8, from, 16, 8, from_stride,
+                                                          target, 16, 8, to_stride, count);
+    return status == TESSERA_INVALID_ARGUMENT ? tessera_last_error_position() : 0;
+  };
+  EXPECT_EQ(position(-16, to + 2, -16, 0), 0);
+  EXPECT_EQ(position(16, to + 2, -16, 2), 0);
+  EXPECT_THAT(to, testing::ElementsAre(3, 4, 1, 2));
+  EXPECT_EQ(position(std::numeric_limits<std::int64_t>::max() / 2, to, 16, 3), 9);
+  EXPECT_EQ(position(16, nullptr, 16, 2), 10);
+  EXPECT_EQ(position(16, to, std::numeric_limits<std::int64_t>::max() / 2, 3), 13);
+  EXPECT_EQ(position(16, to, 16, -1), 14);
+}
+
 }  // namespace c_api_row_major_test
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <complex>
 #include <cstring>
 #include <numeric>
@@ -115,6 +116,31 @@ TEST(MatrixCopy, OfAnElementThatAllShareFillsTheTarget) {
   copy_matrix(
       {.rows = 5, .columns = 7, .from = {from, 0, 0}, .to = {reinterpret_cast<std::byte*>(target.data()), 56, 8}}, 2);
   EXPECT_EQ(target, std::vector<double>(35, 3.5));
+}
+
+/// A stack of matrices side by side in memory, as rows or as columns, is the stack of their copies.
+TEST(MatrixCopy, OfAStackIsThatOfEachMatrix) {
+  for (const auto& [count, m, n] :
+       {std::array<std::int64_t, 3>{0, 4, 4}, {1, 9, 5}, {7, 1, 1}, {300, 3, 5}, {40, 70, 33}, {3, 400, 300}}) {
+    for (const CopiedPart part : {CopiedPart::full, CopiedPart::lower, CopiedPart::upper}) {
+      for (const bool turns : {false, true}) {
+        std::vector<std::int32_t> from(static_cast<std::size_t>(count * m * n));
+        std::iota(from.begin(), from.end(), 1);
+        std::vector<std::int32_t> to(from.size()), expected(from.size());
+        const auto stack = [&](std::vector<std::int32_t>& of, bool by_rows) {
+          return StridedMatrix{reinterpret_cast<std::byte*>(of.data()), by_rows ? n * 4 : 4, by_rows ? 4 : m * 4,
+                               m * n * 4};
+        };
+        MatrixCopy copy{m, n, 4, false, part, stack(from, true), stack(expected, !turns)};
+        for (std::int64_t s = 0; s < count; ++s) {
+          copy_matrix(copy, 1);
+          for (StridedMatrix* const each : {&copy.from, &copy.to}) each->address += each->matrix_stride;
+        }
+        copy_matrix({m, n, 4, false, part, stack(from, true), stack(to, !turns), count}, 3);
+        EXPECT_EQ(to, expected) << count << " of " << m << " x " << n;
+      }
+    }
+  }
 }
 
 }  // namespace matrix_copy_test
