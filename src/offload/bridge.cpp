@@ -20,6 +20,8 @@
 namespace {
 /// The release of the store, which publishes a context, pairs with the acquire load.
 std::atomic<tessera::offload::Context*> chosen_context = nullptr;
+/// That of the environment; likewise.
+std::atomic<tessera::offload::Context*> own_context = nullptr;
 }  // namespace
 
 void tessera::offload::choose_context(Context* context) noexcept {
@@ -32,13 +34,11 @@ void tessera::offload::choose_context(Context* context) noexcept {
 tessera::offload::Context& tessera::offload::shared_context(CallTime* time) {
   if (Context* const chosen = chosen_context.load(std::memory_order_acquire)) [[unlikely]]
     return *chosen;
-  // The release of the exchange, which publishes the context, pairs with the acquire load.
-  static std::atomic<Context*> shared = nullptr;
-  Context* context = shared.load(std::memory_order_acquire);
+  Context* context = own_context.load(std::memory_order_acquire);
   if (context == nullptr) {
     if (time != nullptr) time->begin();
     auto mine = std::make_unique<Context>(tessera::Config::from_environment(is_routine_name));
-    if (shared.compare_exchange_strong(context, mine.get(), std::memory_order_acq_rel)) context = mine.release();
+    if (own_context.compare_exchange_strong(context, mine.get(), std::memory_order_acq_rel)) context = mine.release();
   }
   return *context;
 }
@@ -52,6 +52,17 @@ extern "C" void tessera_private_enter_lapack(tessera::offload::Face& face) noexc
     }
   }
   tessera::process::enter_lapack();
+}
+
+extern "C" bool tessera_private_enter_small(tessera::index_t volume) noexcept {
+  const tessera::offload::Context* context = chosen_context.load(std::memory_order_acquire);
+  if (context == nullptr) context = own_context.load(std::memory_order_acquire);
+  if (context == nullptr || volume >= context->least_decided_volume()) return false;
+  tessera::process::enter_lapack();
+  if (!tessera::process::cpu_blas_is_cut()) [[likely]]
+    return true;
+  tessera::process::leave_lapack();
+  return false;
 }
 
 extern "C" void tessera_private_leave_lapack() noexcept { tessera::process::leave_lapack(); }

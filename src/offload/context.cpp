@@ -38,6 +38,7 @@ bool does_nothing(const Level3& call) {
 Context::Context(Config config)
     : config_(std::move(config)),
       rules_(config_.offload),
+      least_decided_volume_(std::min(rules_.least_volume_of_any(), CpuSpeed::least_volume)),
       report_(config_),
       learns_(config_.devices != DeviceChoice::none && config_.offload.weighs()),
       history_(CpuSpeed::available_processors(config_.local_ranks())),

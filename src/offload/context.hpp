@@ -113,6 +113,9 @@ class Context {
   /// Whether a call with this work would run on devices now; they may be closed. May measure the CPU BLAS. Thread-safe.
   bool would_offload(const Work& work);
 
+  /// Calls of fewer multiply-adds are the CPU's without a look at anything else, and nobody wants to be told of them.
+  index_t least_decided_volume() const { return report_.is_wanted() ? 0 : least_decided_volume_; }
+
   /// That this process may use.
   int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
 
@@ -244,6 +247,7 @@ class Context {
 
   const Config config_;
   const RuleTable rules_;
+  const index_t least_decided_volume_;
   CallReport report_;
   bool learns_;  ///< some call may be weighed: the speed of the CPU matters
   CallHistory history_;

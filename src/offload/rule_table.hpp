@@ -1,12 +1,14 @@
 // The rule of each routine in each type. A table, so that a call finds its rule with one load.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
 #include "calls/routine.hpp"
 #include "core/offload_rules.hpp"
 #include "core/scalar.hpp"
+#include "offload/policy.hpp"
 
 namespace tessera::offload {
 
@@ -22,6 +24,18 @@ class RuleTable {
         }
       }
     }
+  }
+
+  /// Calls of fewer multiply-adds are the CPU's by the rule of any routine.
+  index_t least_volume_of_any() const {
+    index_t least = tiny_volume;
+    for (const auto& of_routine : rules_) {
+      for (const OffloadRule& rule : of_routine) {
+        if (rule.when == Offload::always) return 0;
+        if (rule.when == Offload::by_size) least = std::min(least, rule.least_volume);
+      }
+    }
+    return least;
   }
 
   const OffloadRule& of(Routine routine, ScalarType type) const {

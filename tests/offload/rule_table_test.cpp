@@ -27,6 +27,13 @@ TEST(RuleTable, ARuleIsForARoutineInAllItsTypesOrInOne) {
   EXPECT_EQ(rules.of(Routine::syrk, ScalarType::z), OffloadRule{});
 }
 
+TEST(RuleTable, SmallCallsNeedNoLookUpToTheLeastOfAllRules) {
+  EXPECT_EQ(table_of("auto").least_volume_of_any(), tiny_volume);
+  EXPECT_EQ(table_of("never").least_volume_of_any(), tiny_volume);
+  EXPECT_EQ(table_of("auto,zherk=100,dgemm=200").least_volume_of_any(), 1000000);
+  EXPECT_EQ(table_of("never,dpotrf=always").least_volume_of_any(), 0);
+}
+
 TEST(RuleTable, TheLastRuleThatMatchesWins) {
   EXPECT_EQ(table_of("dgemm=always,gemm=never").of(Routine::gemm, ScalarType::d), OffloadRule{Offload::never});
   EXPECT_EQ(table_of("gemm=never,dgemm=always").of(Routine::gemm, ScalarType::d), OffloadRule{Offload::always});

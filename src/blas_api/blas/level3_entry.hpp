@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "blas_api/blas/error_exit.hpp"
+#include "blas_api/blas/small_call.hpp"
 #include "calls/arguments.hpp"
 #include "core/scalar.hpp"
 #include "offload/bridge.hpp"
@@ -13,12 +14,27 @@
 
 namespace tessera::blas {
 
+/// Small calls go on to the CPU BLAS by pass_on(function). @param given the arguments as the caller has them
+template <Routine routine, Scalar T, class PassOn>
+[[gnu::always_inline]] inline bool is_passed_on(Face& face, SmallCalls& small, const Arguments& given,
+                                                const Operands& operands, const PassOn& pass_on) {
+  void* const function = small.enter<routine, T>(face, given, operands);
+  if (function == nullptr) return false;
+  const LeavesSmall leaves;
+  pass_on(function);
+  return true;
+}
+
+/// @tparam errors_behind of a small call with bad arguments, the CPU BLAS itself tells the error handler that the program has
 /// @param name under which it was called, without the letter of the type
-template <Routine routine, Scalar T>
-void from_fortran(Face& face, const char* name, const Arguments& arguments, const Operands& operands) {
+template <Routine routine, Scalar T, bool errors_behind, class PassOn>
+void from_fortran(Face& face, const char* name, const Arguments& arguments, const Operands& operands, SmallCalls& small,
+                  const PassOn& pass_on) {
+  if (errors_behind && is_passed_on<routine, T>(face, small, arguments, operands, pass_on)) return;
   if (const int bad = first_bad_argument<routine, !std::floating_point<T>>(arguments); bad != 0) {
     return report_fortran(face, {letter(scalar_type_of<T>()), name}, bad);
   }
+  if (!errors_behind && is_passed_on<routine, T>(face, small, arguments, operands, pass_on)) return;
   tessera_private_run(level3_of<routine, T>(Layout::col_major, arguments, operands), face);
 }
 
@@ -61,9 +77,10 @@ template <Routine routine, Parameter parameter>
 }
 
 /// @param spelling as from_fortran()'s name
-template <Routine routine, Scalar T>
+template <Routine routine, Scalar T, bool errors_behind, class PassOn>
 void from_cblas(Face& face, const char* spelling, int layout, const CblasEnumerators& raw, const Arguments& sizes,
-                const Operands& operands) {
+                const Operands& operands, SmallCalls& small, const PassOn& pass_on) {
+  if (errors_behind && is_passed_on<routine, T>(face, small, sizes, operands, pass_on)) return;
   const RoutineName name = {letter(scalar_type_of<T>()), spelling};
   const std::optional<Layout> order = layout_from_cblas(layout);
   if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);
@@ -83,6 +100,7 @@ void from_cblas(Face& face, const char* spelling, int layout, const CblasEnumera
   if (const int bad = first_bad_argument<routine, !std::floating_point<T>>(arguments); bad != 0) {
     return report_cblas(face, name, row_major, bad);
   }
+  if (!errors_behind && is_passed_on<routine, T>(face, small, sizes, operands, pass_on)) return;
   tessera_private_run(level3_of<routine, T>(*order, arguments, operands), face);
 }
 

@@ -17,6 +17,7 @@ constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
 }  // namespace tessera::blas
 
 #define TESSERA_FACE tessera::blas::plain_face
+#define TESSERA_ERRORS_BEHIND false
 #if TESSERA_INTEGER_BITS == 64
 #define TESSERA_INTEGER std::int64_t
 #else

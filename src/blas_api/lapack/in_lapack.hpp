@@ -13,17 +13,24 @@ namespace tessera::lapack {
 class InLapack {
  public:
   explicit InLapack(offload::Face& face) {
+    prepare();
+    tessera_private_enter_lapack(face);
+  }
+  /// @pre tessera_private_enter_small() has let the thread in
+  InLapack() { prepare(); }
+  ~InLapack() { tessera_private_leave_lapack(); }
+  InLapack(const InLapack&) = delete;
+  InLapack& operator=(const InLapack&) = delete;
+
+ private:
+  static void prepare() {
     // Relaxed: at worst it is done twice.
     static constinit std::atomic<bool> is_started = false;
     if (!is_started.load(std::memory_order_relaxed)) [[unlikely]] {
       start_unwinder();
       is_started.store(true, std::memory_order_relaxed);
     }
-    tessera_private_enter_lapack(face);
   }
-  ~InLapack() { tessera_private_leave_lapack(); }
-  InLapack(const InLapack&) = delete;
-  InLapack& operator=(const InLapack&) = delete;
 };
 
 }  // namespace tessera::lapack

@@ -109,12 +109,26 @@ void tell_workspace(void* next, const Symbol& symbol, std::span<void* const> arg
   go_on_to(next, symbol, question, lengths);
 }
 
+/// @return whether the call was a small one, which the LAPACK behind has computed
+bool compute_small(const Symbol& symbol, std::span<void* const> arguments, std::span<const std::size_t> lengths) {
+  void* const next = symbol.next.found.load(std::memory_order_relaxed);
+  const int bits = symbol.face.integer_bits.load(std::memory_order_relaxed);
+  // A fork needs facts of the CPU BLAS, which are known once it has been opened.
+  if (next == nullptr || bits == 0 || symbol.face.blas.cpu.load(std::memory_order_acquire) == nullptr) return false;
+  const index_t size = small_size(symbol.small, symbol.type, arguments, bits);
+  if (size == 0 || !tessera_private_enter_small(volume_of_small(size))) return false;
+  const InLapack inside;
+  symbol.pass_on(next, arguments, lengths);
+  return true;
+}
+
 /// Routines that are computed even if there is no LAPACK behind us: by the CPU BLAS, and what comes with it.
 bool needs_no_lapack(Routine routine) { return row_of(routine).way == Way::factors; }
 
 }  // namespace
 
 void enter(Symbol& symbol, std::span<void* const> arguments, std::span<const std::size_t> lengths, void* caller) {
+  if (compute_small(symbol, arguments, lengths)) return;
   const double begin_s = entered_s(symbol.next);
   void* const next = next_of(symbol.face, symbol.name, symbol.next, caller);
   const int bits = bits_of(symbol.face, next);

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "blas_api/lapack/next_symbol.hpp"
+#include "blas_api/lapack/small_call.hpp"
 #include "calls/fortran_function.hpp"
 #include "calls/lapack_fortran.hpp"
 
@@ -23,6 +24,7 @@ struct Symbol {
   LapackFace& face;
   /// Calls `next` with the arguments of one call.
   void (*pass_on)(void* next, std::span<void* const> arguments, std::span<const std::size_t> lengths);
+  SmallCallPlaces small;
   NextSymbol next = {};
 };
 

@@ -75,10 +75,6 @@ int bits_of(LapackFace& face, void* next) {
   return bits;
 }
 
-index_t read_integer(const void* at, int bits) {
-  if (at == nullptr) return 0;
-  return bits == 64 ? *static_cast<const std::int64_t*>(at) : *static_cast<const std::int32_t*>(at);
-}
 void write_integer(void* at, int bits, index_t value) {
   if (bits == 64)
     *static_cast<std::int64_t*>(at) = value;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "core/environment.hpp"
 #include "core/loaded_objects.hpp"
@@ -68,7 +69,10 @@ inline double entered_s(const NextSymbol& next) {
 /// @param next of one of its symbols
 int bits_of(LapackFace& face, void* next);
 
-index_t read_integer(const void* at, int bits);
+inline index_t read_integer(const void* at, int bits) {
+  if (at == nullptr) return 0;
+  return bits == 64 ? *static_cast<const std::int64_t*>(at) : *static_cast<const std::int32_t*>(at);
+}
 void write_integer(void* at, int bits, index_t value);
 
 }  // namespace tessera::lapack
