@@ -34,6 +34,9 @@ using CholeskyFunction = void (*)(const char* uplo, const BlasInt* n, void* A, c
                                   std::size_t);
 using GetrfFunction = void (*)(const BlasInt* m, const BlasInt* n, void* A, const BlasInt* lda, void* ipiv,
                                BlasInt* info);
+using GetrsFunction = void (*)(const char* trans, const BlasInt* n, const BlasInt* nrhs, const void* A,
+                               const BlasInt* lda, const void* ipiv, void* B, const BlasInt* ldb, BlasInt* info,
+                               std::size_t);
 using GetriFunction = void (*)(const BlasInt* n, void* A, const BlasInt* lda, const void* ipiv, void* work,
                                const BlasInt* lwork, BlasInt* info);
 
@@ -44,6 +47,7 @@ constexpr index_t most_of_cholesky = 63;
 constexpr index_t most_columns_of_panel = 32;
 constexpr index_t most_elements_of_panel = 8192;
 constexpr index_t most_of_getri = 64;
+constexpr index_t most_of_getrs = 1;  ///< right-hand sides
 
 /// Columns that getri handles together, in its workspace.
 constexpr index_t columns_of_getri = 32;
@@ -316,6 +320,28 @@ class OneProblem {
     return static_cast<std::int32_t>(told);
   }
 
+  /// Pivots as the library has them; where there are none, no row moves.
+  void take_pivots() const {
+    auto* const wide = reinterpret_cast<BlasInt*>(pivot_space_);
+    auto* const narrow = reinterpret_cast<std::int32_t*>(pivot_space_);
+    for (index_t i = 0; i < problem_.n; ++i) {
+      const BlasInt row = problem_.ipiv != nullptr ? problem_.ipiv[i] : i + 1;
+      if (has_wide_pivots())
+        wide[i] = row;
+      else
+        narrow[i] = static_cast<std::int32_t>(row);
+    }
+  }
+
+  void solve_lu_by_blas(View A, View B, index_t columns) const {
+    take_pivots();
+    const BlasInt order = problem_.n, nrhs = columns, lda = A.ld, ldb = B.ld;
+    BlasInt info = 0;
+    const char* const trans = form_.op == Op::no_trans ? "N" : form_.op == Op::trans ? "T" : "C";
+    reinterpret_cast<GetrsFunction>(function(lapack_.getrs))(trans, &order, &nrhs, A.at, &lda, pivot_space_, B.at, &ldb,
+                                                             &info, 1);
+  }
+
   /// Interchanges rows of so many columns by so many pivots, starting with the first or with the last pivot.
   void interchange(View matrix, index_t columns, const int* ipiv, index_t pivots, bool first_first) const {
     dispatch(type_, [&]<Scalar T>(T) {
@@ -330,6 +356,11 @@ class OneProblem {
 
   void solve_lu(View B, index_t columns) const {
     const View A = view(problem_.A, problem_.lda);
+    const bool is_quiet = !on_one_thread_ || columns <= most_of_getrs;
+    // For few columns, LAPACK's is quicker than two trsm.
+    if (is_quiet && problem_.ipiv != nullptr && function(lapack_.getrs) != nullptr &&
+        fits(std::max(problem_.n, columns), A) && fits(B.ld, A))
+      return solve_lu_by_blas(A, B, columns);
     const bool is_plain = form_.op == Op::no_trans;
     const auto swap_rows = [&] {
       if (problem_.ipiv != nullptr) interchange(B, columns, problem_.ipiv, problem_.n, is_plain);
@@ -386,15 +417,7 @@ class OneProblem {
   int invert_lu_by_blas(View A) const {
     const index_t n = problem_.n;
     const BlasInt order = n, lda = A.ld, work_size = n * std::min(columns_of_getri, n);
-    auto* const wide = reinterpret_cast<BlasInt*>(pivot_space_);
-    auto* const narrow = reinterpret_cast<std::int32_t*>(pivot_space_);
-    for (index_t i = 0; i < n; ++i) {
-      const BlasInt row = problem_.ipiv != nullptr ? problem_.ipiv[i] : i + 1;
-      if (has_wide_pivots())
-        wide[i] = row;
-      else
-        narrow[i] = static_cast<std::int32_t>(row);
-    }
+    take_pivots();
     BlasInt info = 0;
     reinterpret_cast<GetriFunction>(function(lapack_.getri))(&order, A.at, &lda, pivot_space_, space_, &work_size,
                                                              &info);
@@ -447,8 +470,11 @@ class OneProblem {
 LapackFunctions LapackFunctions::find(void* handle, const SymbolScheme& scheme, int integer_bits) {
   LapackFunctions found;
   found.integer_bits = integer_bits;
-  const std::pair<const char*, OfType*> names[] = {
-      {"potrf", &found.potrf}, {"potri", &found.potri}, {"getrf", &found.getrf}, {"getri", &found.getri}};
+  const std::pair<const char*, OfType*> names[] = {{"potrf", &found.potrf},
+                                                   {"potri", &found.potri},
+                                                   {"getrf", &found.getrf},
+                                                   {"getrs", &found.getrs},
+                                                   {"getri", &found.getri}};
   for (const auto& [name, functions] : names) {
     for (const ScalarType type : scalar_types)
       (*functions)[static_cast<std::size_t>(type)] =

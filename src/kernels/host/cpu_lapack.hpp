@@ -3,7 +3,8 @@
 //
 // Threads of ours compute many problems side by side. The BLAS must then not start its own threads for one problem,
 // which would wait for each other at the end of each step. OpenBLAS uses only the calling thread for products up to
-// 64^3, triangles with less than 8 rows or right-hand sides, Cholesky below 64 and narrow panels of LU. Larger problems
+// 64^3, triangles with less than 8 rows or right-hand sides, Cholesky below 64, narrow panels of LU, and solves by its
+// factors with one right-hand side. Larger problems
 // are composed of these here, by halves (Toledo, Locality of reference in LU decomposition with partial pivoting,
 // 1997).
 #pragma once
@@ -24,7 +25,7 @@ class CpuBlas;
 /// The Fortran entry points of a library's LAPACK, by ScalarType; nullptr: there is none.
 struct LapackFunctions {
   using OfType = std::array<void*, 4>;
-  OfType potrf{}, potri{}, getrf{}, getri{};
+  OfType potrf{}, potri{}, getrf{}, getrs{}, getri{};
   int integer_bits = 32;
 
   /// @param handle of dlopen()
