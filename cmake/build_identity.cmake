@@ -22,7 +22,7 @@ const std::uint64_t tessera::build_identity = 0x@identity@;
 
 # Every linker prefers an exact name to a pattern.
 set(private_names)
-foreach(file offload/bridge.hpp blas_api/c_api/numpy_memory.cpp)
+foreach(file offload/bridge.hpp blas_api/c_api/numpy_matmul.cpp blas_api/c_api/numpy_memory.cpp)
   file(READ ${ROOT}/src/${file} text)
   string(REGEX MATCHALL "tessera_private_[a-z_]*[a-z]" names "${text}")
   list(APPEND private_names ${names})

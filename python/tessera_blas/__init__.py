@@ -99,8 +99,10 @@ def info() -> dict[str, Any]:
             ``locked``: whether pages that devices have used are locked; not beside other libraries that use CUDA.
         ``numpy``
             ``on``: whether the face for `numpy.linalg` is in place. ``functions``: those that are replaced.
+        ``matmul``
+            ``on``: whether stacks of matrices in `numpy.matmul` and ``@`` go on as batches.
         ``scipy``
-            The same of `scipy.linalg`.
+            As ``numpy``, of `scipy.linalg`.
 
     Notes
     -----

@@ -41,6 +41,8 @@ _PARAMETERS = {
 }
 _COMPLEX_NAMES = {"orgqr": "ungqr", "orglq": "unglq", "ormqr": "unmqr", "syevd": "heevd", "sygvd": "hegvd"}
 _COMPLEX_PARAMETERS = {"geev": "eipippip"}
+# The same behind the context of routines for batches of matrices that lie as far apart (tessera/lapack_batch.h).
+_BATCH_PARAMETERS = {"getrf": "iipiipipi", "getri": "ipiipipi", "gesv": "iipiipipiipi", "potrf": "eipiipi"}
 _TYPES = {"e": ctypes.c_int, "i": ctypes.c_int64, "p": ctypes.c_void_p}
 
 
@@ -59,8 +61,10 @@ class Lapack:
         self._ask = self._library.tessera_would_offload
         self._ask.argtypes = [ctypes.c_void_p, ctypes.c_char_p] + 3 * [ctypes.c_int64] + [ctypes.c_void_p]
         self._copy = self._library.tessera_copy_matrix
-        self._copy.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_size_t] + 2 * [
-            ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+        parts = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_size_t]
+        self._copy.argtypes = parts + 2 * [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+        self._copy_batch = self._library.tessera_copy_matrix_batch_strided
+        self._copy_batch.argtypes = parts + 2 * ([ctypes.c_void_p] + 3 * [ctypes.c_int64]) + [ctypes.c_int64]
 
     def last_error(self) -> str:
         return self._library.tessera_last_error().decode(errors="replace")
@@ -92,22 +96,46 @@ class Lapack:
         RuntimeError
             If a device was lost while it wrote results. What the call writes is lost.
         """
-        function, parameters = self._bound(name, kind)
         info = ctypes.c_int64(0)
-        values = [value.ctypes.data if parameter == "p" and isinstance(value, np.ndarray) else value
-                  for parameter, value in zip(parameters, arguments)]
-        status = function(_contexts.current, layout, *values, ctypes.byref(info))
+        self._carry_out(*self._bound(name, kind), (layout, *arguments, ctypes.byref(info)))
+        return info.value
+
+    def call_batch(self, name: str, kind: str, *arguments: Any) -> None:
+        """Call a routine's _batch_strided in tessera/lapack_batch.h with all that stands behind the context.
+
+        Raises
+        ------
+        Declined, RuntimeError
+            As `call` does.
+        """
+        self._carry_out(*self._bound_batch(name, kind), arguments)
+
+    def _carry_out(self, function: Any, parameters: str, arguments: tuple[Any, ...]) -> None:
+        status = function(_contexts.current, *[value.ctypes.data if parameter == "p" and isinstance(value, np.ndarray) else value
+                                               for parameter, value in zip(parameters, arguments)])
         if status == _DEVICE_LOST:
             raise RuntimeError(self.last_error())
         if status != 0:
             raise Declined(self.last_error())
-        return info.value
 
     def copy(self, source: np.ndarray, target: np.ndarray, part: int = FULL, conjugate: bool = False) -> None:
         """Copy a matrix by all processors; of a triangle, the rest of the target becomes zero."""
         rows, columns = target.shape
         status = self._copy(part, conjugate, rows, columns, target.itemsize, source.ctypes.data, *source.strides,
                             target.ctypes.data, *target.strides)
+        if status != 0:
+            raise Declined(self.last_error())
+
+    def copy_stack(self, source: np.ndarray, target: np.ndarray, part: int = FULL) -> None:
+        """Copy a stack of matrices, by all processors if the types are the same."""
+        of_source, of_target = _as_one_stack(source), _as_one_stack(target)
+        if source.dtype != target.dtype or of_source is None or of_target is None:
+            target[...] = source if part == FULL else np.tril(source) if part == LOWER else np.triu(source)
+            return
+        count, rows, columns = of_target.shape
+        status = self._copy_batch(
+            part, False, rows, columns, target.itemsize, source.ctypes.data, *of_source.strides[1:], of_source.strides[0],
+            target.ctypes.data, *of_target.strides[1:], of_target.strides[0], count)
         if status != 0:
             raise Declined(self.last_error())
 
@@ -118,12 +146,31 @@ class Lapack:
             if kind in "FD":
                 parameters = _COMPLEX_PARAMETERS.get(name, parameters)
                 spelt = _COMPLEX_NAMES.get(name, name)
-            function = getattr(self._library, f"tessera_{_LETTERS[kind]}{spelt}")
-            real = ctypes.c_float if kind in "fF" else ctypes.c_double
-            function.argtypes = [ctypes.c_void_p, ctypes.c_int] + [
-                real if parameter == "r" else _TYPES[parameter] for parameter in parameters]
-            bound = self._functions[name, kind] = (function, parameters)
+            bound = self._functions[name, kind] = self._bind(spelt, kind, "e" + parameters)
         return bound
+
+    def _bound_batch(self, name: str, kind: str) -> tuple[Any, str]:
+        spelt = name + "_batch_strided"
+        bound = self._functions.get((spelt, kind))
+        if bound is None:
+            bound = self._functions[spelt, kind] = self._bind(spelt, kind, _BATCH_PARAMETERS[name])
+        return bound
+
+    def _bind(self, spelt: str, kind: str, parameters: str) -> tuple[Any, str]:
+        """A function and its parameters behind the context."""
+        function = getattr(self._library, f"tessera_{_LETTERS[kind]}{spelt}")
+        real = ctypes.c_float if kind in "fF" else ctypes.c_double
+        function.argtypes = [ctypes.c_void_p] + [real if parameter == "r" else _TYPES[parameter] for parameter in parameters]
+        return function, parameters
+
+
+def _as_one_stack(matrices: np.ndarray) -> np.ndarray | None:
+    """The matrices along one dimension, or None if they do not lie as far apart from each other."""
+    strides, shape = matrices.strides, matrices.shape
+    for d in range(matrices.ndim - 3):
+        if shape[d] != 1 and strides[d] != strides[d + 1] * shape[d + 1]:
+            return None
+    return matrices.reshape((-1, *shape[-2:]))
 
 
 def lie_of(matrix: np.ndarray) -> tuple[int, int] | None:

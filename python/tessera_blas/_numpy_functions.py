@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tessera_blas import _numpy_stacks
 from tessera_blas._lapack import (
     ALL_VECTORS, COLUMNS, FULL, LOWER, NO_TRANS, NO_VECTORS, ROWS, TRANS, UPPER, VECTORS, Declined, Lapack,
     lie_of)
@@ -271,14 +272,20 @@ def function_for(name: str, own: Callable[..., Any], libraries: Libraries) -> Ca
     real, spelt_complex = (2 * _ROUTINES[name].split(" "))[:2]
     routines = {kind: prefix + (spelt_complex if kind in "FD" else real).encode() for kind, prefix in _PREFIX.items()}
 
+    has_batch = name in _numpy_stacks.FUNCTIONS
+
     # Calls that the CPU is to compute come here, too, so that little may stand before the decision.
     def large(*arguments: Any, **named: Any) -> Any:
         kind = _kind_of(arguments, core, named)
-        if kind is not None and lapack.runs_on_devices(routines[kind], *_sizes_of(name, arguments)):
-            try:
+        if kind is None:
+            return own(*arguments, **named)
+        try:
+            if has_batch and _numpy_stacks.is_worth_it(arguments[0]):
+                return _numpy_stacks.compute(name, lapack, kind, _of_one_stack(core, arguments))
+            if lapack.runs_on_devices(routines[kind], *_sizes_of(name, arguments)):
                 return _over_stack(compute, _Problem(lapack, kind), core, arguments)
-            except Declined:
-                pass
+        except (Declined, MemoryError):  # NumPy takes less memory
+            pass
         return own(*arguments, **named)
 
     return large
@@ -317,19 +324,26 @@ def _kind_of(arguments: tuple[Any, ...], core: tuple[int, ...], named: dict[str,
     return kind
 
 
-def _over_stack(compute: Callable[..., Any], p: _Problem, core: tuple[int, ...], arguments: tuple[Any, ...]) -> Any:
-    if compute is _qr_raw_of_stack:
-        return compute(p, *arguments)
+def _of_one_stack(core: tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments as stacks of one shape."""
     stacks = [np.shape(argument)[:np.ndim(argument) - dimensions] for argument, dimensions in zip(arguments, core)]
-    if not any(stacks):
-        return compute(p, *arguments)
+    if stacks.count(stacks[0]) == len(stacks):
+        return arguments
     try:
         stack = np.broadcast_shapes(*stacks)
     except ValueError:
         raise Declined from None
-    broadcast = [np.broadcast_to(argument, stack + np.shape(argument)[np.ndim(argument) - dimensions:], subok=False)
-                 if own != stack else argument
-                 for argument, dimensions, own in zip(arguments, core, stacks)]
+    return tuple(np.broadcast_to(argument, stack + np.shape(argument)[np.ndim(argument) - dimensions:], subok=False)
+                 for argument, dimensions in zip(arguments, core))
+
+
+def _over_stack(compute: Callable[..., Any], p: _Problem, core: tuple[int, ...], arguments: tuple[Any, ...]) -> Any:
+    if compute is _qr_raw_of_stack:
+        return compute(p, *arguments)
+    broadcast = _of_one_stack(core, arguments)
+    stack = np.shape(broadcast[0])[:np.ndim(broadcast[0]) - core[0]]
+    if stack == ():
+        return compute(p, *arguments)
     results: list[np.ndarray] | None = None
     is_tuple = False
     for place in np.ndindex(*stack):

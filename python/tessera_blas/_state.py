@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tessera_blas import _libraries, _memory, _numpy_linalg, _scipy_linalg, _slots, _workers
+from tessera_blas import _libraries, _memory, _numpy_linalg, _numpy_matmul, _scipy_linalg, _slots, _workers
 from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def install(memory: bool) -> None:
         try:
             _slots.install(libraries)
             _numpy_linalg.install(libraries)
+            _numpy_matmul.install(libraries)
             _scipy_linalg.install(libraries)
             if wants_memory:
                 _memory.install(libraries)
@@ -60,6 +61,7 @@ def info() -> dict[str, Any]:
             "libraries": _libraries.info(),
             "slots": _slots.info(),
             "numpy": _numpy_linalg.info(),
+            "matmul": _numpy_matmul.info(),
             "scipy": _scipy_linalg.info(),
             "memory": _memory.info(),
             "workers": _workers.info(),
@@ -70,5 +72,6 @@ def _take_back() -> None:
     _workers.uninstall()
     _memory.uninstall()
     _scipy_linalg.uninstall()
+    _numpy_matmul.uninstall()
     _numpy_linalg.uninstall()
     _slots.uninstall()

@@ -105,7 +105,7 @@ def cases():
     rng = np.random.default_rng(7)
     for kind in "fdFD":
         for how in ("C", "F", "strided", "reversed", "part", "read-only", "swapped bytes"):
-            for shape in ((67, 67), (2, 24, 24)):
+            for shape in ((67, 67), (2, 24, 24), (2, 3, 23, 23)):
                 check_regular(kind, how, shape)
     check_odd()
 

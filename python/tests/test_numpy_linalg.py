@@ -60,6 +60,41 @@ assert "tessera_blas._numpy_functions" not in sys.modules
     assert result.status == 0
 
 
+STACKS = """
+import numpy as np, tessera_blas
+tessera_blas.install()
+random = np.random.default_rng(1)
+a = random.standard_normal((30, 20, 32, 32))[:, ::2] + 8 * np.eye(32)
+b = random.standard_normal((32, 7))
+x = np.linalg.solve(a, b)
+assert x.shape == (30, 10, 32, 7) and x.flags.c_contiguous and np.allclose(a @ x, b)
+assert np.allclose(np.linalg.inv(a) @ a, np.eye(32))
+factor = np.linalg.cholesky(a @ a.swapaxes(-1, -2))
+assert np.allclose(factor @ factor.swapaxes(-1, -2), a @ a.swapaxes(-1, -2)) and not np.triu(factor, 1).any()
+sign, log = np.linalg.slogdet(a)
+assert np.allclose(sign * np.exp(log), [[np.linalg.det(one) for one in row] for row in a])
+a[3, 4] = 0
+try:
+    np.linalg.inv(a)
+except np.linalg.LinAlgError as error:
+    assert "ingular" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_stacks_of_small_matrices_are_one_batch(program):
+    result = program(STACKS, **ON_HOST_DEVICES)
+    for routine in ("dgesv_batch", "dgetri_batch", "dpotrf_batch", "dgetrf_batch"):
+        assert result.on_devices(routine), routine
+
+
+def test_stacks_of_small_matrices_are_shared_out_to_processors(program):
+    result = program(STACKS, TESSERA_VERBOSE="1", TESSERA_DEVICES="none")
+    for routine in ("dgesv_batch", "dgetri_batch", "dpotrf_batch", "dgetrf_batch"):
+        assert result.told(routine) and not result.on_devices(routine), routine
+
+
 def test_many_threads_at_once(program):
     result = program("""
 import concurrent.futures, numpy as np, tessera_blas
