@@ -164,9 +164,9 @@ def _face_of_getter(own: Callable[..., Any]) -> Callable[..., Any]:
         else:
             return functions
         if ours is None:
-            from tessera_blas import _scipy_functions
+            from tessera_blas import _scipy_routines
 
-            ours = _scipy_functions.routines_for(_libraries)
+            ours = _scipy_routines.routines_for(_libraries)
         return ours(functions)
 
     return _faces.like(own, get_lapack_funcs)
