@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # The handle of the context that is in force. The faces read it at each call; it is replaced, never changed.
 current: ctypes.c_void_p | None = None
 
-_library: ctypes.CDLL | None = None
+# Set together with the first context.
+_library: ctypes.CDLL
 # Contexts that have been made, by their settings. They live as long as the process, as their devices do.
 _made: dict[str, ctypes.c_void_p] = {}
 # The settings of the `with` statements that are open, by name.
@@ -26,7 +27,7 @@ _in_force: dict[str, str] = {}
 def open_shared(libraries: Libraries) -> None:
     """Ask for the environment's context, once. To be called with the lock held."""
     global _library, current
-    if _library is None:
+    if current is None:
         library = libraries.tessera
         library.tessera_last_error.restype = ctypes.c_char_p
         library.tessera_create_with.argtypes = [ctypes.c_void_p, ctypes.c_char_p]

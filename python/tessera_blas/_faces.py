@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Arrays with fewer elements are not even looked at: the offload decision would always be for the CPU.
 _LEAST_ELEMENTS = 128 * 128
@@ -38,14 +40,14 @@ class Replaced(list["tuple[Any, str, Any, Any]"]):
         self.clear()
 
 
-def like(own: Any, face: Any) -> Any:
+def like(own: Callable[..., Any], face: _Function) -> _Function:
     """Give a face the names and the text of the function that it stands in front of."""
     # functools.wraps takes the name of a function of C, too, but not all of them have every attribute.
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
         value = getattr(own, attribute, None)
         if value is not None:
             setattr(face, attribute, value)
-    face.__wrapped__ = own
+    setattr(face, "__wrapped__", own)
     return face
 
 

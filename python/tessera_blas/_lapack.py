@@ -16,9 +16,12 @@ from tessera_blas import _contexts
 from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from tessera_blas._libraries import Libraries
+
+    # Of any dimensions and type.
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 ROWS, COLUMNS = 101, 102
 NO_TRANS, TRANS, CONJ_TRANS = 111, 112, 113
@@ -43,7 +46,8 @@ _COMPLEX_NAMES = {"orgqr": "ungqr", "orglq": "unglq", "ormqr": "unmqr", "syevd":
 _COMPLEX_PARAMETERS = {"geev": "eipippip"}
 # The same behind the context of routines for batches of matrices that lie as far apart (tessera/lapack_batch.h).
 _BATCH_PARAMETERS = {"getrf": "iipiipipi", "getri": "ipiipipi", "gesv": "iipiipipiipi", "potrf": "eipiipi"}
-_TYPES = {"e": ctypes.c_int, "i": ctypes.c_int64, "p": ctypes.c_void_p}
+_TYPES: dict[str, type[ctypes.c_int | ctypes.c_int64 | ctypes.c_void_p]] = {
+    "e": ctypes.c_int, "i": ctypes.c_int64, "p": ctypes.c_void_p}
 
 
 class Declined(Exception):
@@ -59,7 +63,7 @@ class Lapack:
         with lock:
             _contexts.open_shared(libraries)
         self._ask = self._library.tessera_would_offload
-        self._ask.argtypes = [ctypes.c_void_p, ctypes.c_char_p] + 3 * [ctypes.c_int64] + [ctypes.c_void_p]
+        self._ask.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
         self._copy = self._library.tessera_copy_matrix
         parts = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_size_t]
         self._copy.argtypes = parts + 2 * [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
@@ -67,7 +71,8 @@ class Lapack:
         self._copy_batch.argtypes = parts + 2 * ([ctypes.c_void_p] + 3 * [ctypes.c_int64]) + [ctypes.c_int64]
 
     def last_error(self) -> str:
-        return self._library.tessera_last_error().decode(errors="replace")
+        text: bytes = self._library.tessera_last_error()
+        return text.decode(errors="replace")
 
     def runs_on_devices(self, name: bytes, m: int, n: int, k: int = 0) -> bool:
         """Ask the offload decision about a routine by its full name, as b"dgetrf"."""
@@ -118,7 +123,7 @@ class Lapack:
         if status != 0:
             raise Declined(self.last_error())
 
-    def copy(self, source: np.ndarray, target: np.ndarray, part: int = FULL, conjugate: bool = False) -> None:
+    def copy(self, source: Array, target: Array, part: int = FULL, conjugate: bool = False) -> None:
         """Copy a matrix by all processors; of a triangle, the rest of the target becomes zero."""
         rows, columns = target.shape
         status = self._copy(part, conjugate, rows, columns, target.itemsize, source.ctypes.data, *source.strides,
@@ -126,7 +131,7 @@ class Lapack:
         if status != 0:
             raise Declined(self.last_error())
 
-    def copy_stack(self, source: np.ndarray, target: np.ndarray, part: int = FULL) -> None:
+    def copy_stack(self, source: Array, target: Array, part: int = FULL) -> None:
         """Copy a stack of matrices, by all processors if the types are the same."""
         of_source, of_target = _as_one_stack(source), _as_one_stack(target)
         if source.dtype != target.dtype or of_source is None or of_target is None:
@@ -164,7 +169,7 @@ class Lapack:
         return function, parameters
 
 
-def _as_one_stack(matrices: np.ndarray) -> np.ndarray | None:
+def _as_one_stack(matrices: Array) -> Array | None:
     """The matrices along one dimension, or None if they do not lie as far apart from each other."""
     strides, shape = matrices.strides, matrices.shape
     for d in range(matrices.ndim - 3):
@@ -173,7 +178,7 @@ def _as_one_stack(matrices: np.ndarray) -> np.ndarray | None:
     return matrices.reshape((-1, *shape[-2:]))
 
 
-def lie_of(matrix: np.ndarray) -> tuple[int, int] | None:
+def lie_of(matrix: Array) -> tuple[int, int] | None:
     """Tell how a matrix lies in memory.
 
     Returns

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from tessera_blas._lapack import Array
     from tessera_blas._libraries import Libraries
 
 _REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
@@ -40,9 +41,9 @@ class _Problem:
         if self.lapack.call(name, self.kind, layout, *arguments) != 0:
             raise Declined
 
-    def copied(self, source: np.ndarray, part: int = FULL) -> np.ndarray:
+    def copied(self, source: Array, part: int = FULL) -> Array:
         """A copy with dense rows, in this type."""
-        target = np.empty(source.shape, self.kind)
+        target: Array = np.empty(source.shape, self.kind)
         if source.dtype.char == self.kind and source.ndim == 2:
             self.lapack.copy(source, target, part)
             return target
@@ -51,7 +52,7 @@ class _Problem:
             target = np.tril(target) if part == LOWER else np.triu(target)
         return target
 
-    def copied_as_it_lies(self, source: np.ndarray) -> tuple[np.ndarray, int]:
+    def copied_as_it_lies(self, source: Array) -> tuple[Array, int]:
         """A copy that is a matrix by rows, and the transposition that makes the source of it."""
         lie = lie_of(source)
         if lie is not None and lie[0] == COLUMNS:
@@ -59,7 +60,7 @@ class _Problem:
         return self.copied(source), NO_TRANS
 
 
-def _lu(p: _Problem, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def _lu(p: _Problem, a: Array) -> tuple[Array, Array, int]:
     n = a.shape[0]
     factors, trans = p.copied_as_it_lies(a)
     pivots = np.empty(n, np.int64)
@@ -67,7 +68,7 @@ def _lu(p: _Problem, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     return factors, pivots, trans
 
 
-def _inv(p: _Problem, a: np.ndarray) -> Any:
+def _inv(p: _Problem, a: Array) -> Any:
     n = a.shape[0]
     inverse, pivots = p.copied(a), np.empty(n, np.int64)
     p.call("getrf", ROWS, n, n, inverse, n, pivots)
@@ -75,7 +76,7 @@ def _inv(p: _Problem, a: np.ndarray) -> Any:
     return inverse
 
 
-def _solve(p: _Problem, a: np.ndarray, b: np.ndarray) -> Any:
+def _solve(p: _Problem, a: Array, b: Array) -> Any:
     n, count = a.shape[0], b.size // max(a.shape[0], 1)
     if b.shape[0] != n:
         raise Declined  # NumPy looks at it behind this function
@@ -89,7 +90,7 @@ def _solve(p: _Problem, a: np.ndarray, b: np.ndarray) -> Any:
     return x
 
 
-def _sign_and_log(p: _Problem, a: np.ndarray) -> tuple[Any, Any]:
+def _sign_and_log(p: _Problem, a: Array) -> tuple[Any, Any]:
     n = a.shape[0]
     factors, pivots, _ = _lu(p, a)
     diagonal = factors.diagonal()
@@ -101,14 +102,14 @@ def _sign_and_log(p: _Problem, a: np.ndarray) -> tuple[Any, Any]:
     return np.dtype(p.kind).type(sign), np.dtype(p.real).type(np.sum(np.log(sizes)))
 
 
-def _det(p: _Problem, a: np.ndarray) -> Any:
+def _det(p: _Problem, a: Array) -> Any:
     sign, log = _sign_and_log(p, a)
     with np.errstate(over="ignore"):
         return sign * np.exp(log)
 
 
 def _cholesky(part: int) -> Callable[..., Any]:
-    def cholesky(p: _Problem, a: np.ndarray) -> Any:
+    def cholesky(p: _Problem, a: Array) -> Any:
         n = a.shape[0]
         factor = p.copied(a, part)
         p.call("potrf", ROWS, part, n, factor, n)
@@ -117,7 +118,7 @@ def _cholesky(part: int) -> Callable[..., Any]:
     return cholesky
 
 
-def _qr_raw(p: _Problem, a: np.ndarray) -> Any:
+def _qr_raw(p: _Problem, a: Array) -> Any:
     """R and the reflectors take the place of `a`."""
     m, n = a.shape
     lie = lie_of(a)
@@ -128,7 +129,7 @@ def _qr_raw(p: _Problem, a: np.ndarray) -> Any:
     return tau
 
 
-def _qr_raw_of_stack(p: _Problem, a: np.ndarray) -> Any:
+def _qr_raw_of_stack(p: _Problem, a: Array) -> Any:
     """All of a stack, or nothing: what is declined is NumPy's from the beginning."""
     if a.ndim == 2:
         return _qr_raw(p, a)
@@ -141,7 +142,7 @@ def _qr_raw_of_stack(p: _Problem, a: np.ndarray) -> Any:
 
 
 def _qr_q(complete: bool) -> Callable[..., Any]:
-    def q(p: _Problem, a: np.ndarray, tau: np.ndarray) -> Any:
+    def q(p: _Problem, a: Array, tau: Array) -> Any:
         m, k = a.shape[0], tau.shape[0]
         columns = m if complete else k
         if k != min(a.shape):
@@ -155,7 +156,7 @@ def _qr_q(complete: bool) -> Callable[..., Any]:
 
 
 def _eigh(part: int, vectors: bool) -> Callable[..., Any]:
-    def eigh(p: _Problem, a: np.ndarray) -> Any:
+    def eigh(p: _Problem, a: Array) -> Any:
         n = a.shape[0]
         v, w = p.copied(a), np.empty(n, p.real)
         p.call("syevd", ROWS, VECTORS if vectors else NO_VECTORS, part, n, v, n, w)
@@ -165,7 +166,7 @@ def _eigh(part: int, vectors: bool) -> Callable[..., Any]:
 
 
 def _svd(vectors: int) -> Callable[..., Any]:
-    def svd(p: _Problem, a: np.ndarray) -> Any:
+    def svd(p: _Problem, a: Array) -> Any:
         m, n = a.shape
         least = min(m, n)
         destroyed, s = p.copied(a), np.empty(least, p.real)
@@ -181,7 +182,7 @@ def _svd(vectors: int) -> Callable[..., Any]:
 
 
 def _eig(vectors: bool) -> Callable[..., Any]:
-    def eig(p: _Problem, a: np.ndarray) -> Any:
+    def eig(p: _Problem, a: Array) -> Any:
         n = a.shape[0]
         destroyed, w = p.copied(a), np.empty(n, p.complex)
         v = np.empty((n, n), p.kind) if vectors else None
@@ -192,12 +193,12 @@ def _eig(vectors: bool) -> Callable[..., Any]:
         real, imaginary = np.empty(n, p.real), np.empty(n, p.real)
         p.call("geev", ROWS, job, n, destroyed, n, real, imaginary, v, n)
         w.real, w.imag = real, imaginary
-        return (w, _unpacked(p, v, imaginary)) if vectors else w
+        return w if v is None else (w, _unpacked(p, v, imaginary))
 
     return eig
 
 
-def _unpacked(p: _Problem, packed: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+def _unpacked(p: _Problem, packed: Array, imaginary: Array) -> Array:
     """Complex eigenvectors: of a pair, LAPACK stores the real part in one column and the imaginary part in the next."""
     vectors = packed.astype(p.complex)
     first = np.flatnonzero(imaginary > 0)
@@ -207,7 +208,7 @@ def _unpacked(p: _Problem, packed: np.ndarray, imaginary: np.ndarray) -> np.ndar
     return vectors
 
 
-def _lstsq(p: _Problem, a: np.ndarray, b: np.ndarray, rcond: Any) -> Any:
+def _lstsq(p: _Problem, a: Array, b: Array, rcond: Any) -> Any:
     (m, n), count = a.shape, b.shape[1]
     destroyed, s = p.copied(a), np.empty(min(m, n), p.real)
     x = np.zeros((max(m, n), count), p.kind)
@@ -344,7 +345,7 @@ def _over_stack(compute: Callable[..., Any], p: _Problem, core: tuple[int, ...],
     stack = np.shape(broadcast[0])[:np.ndim(broadcast[0]) - core[0]]
     if stack == ():
         return compute(p, *arguments)
-    results: list[np.ndarray] | None = None
+    results: list[Array] | None = None
     is_tuple = False
     for place in np.ndindex(*stack):
         answers = compute(p, *(argument[place] for argument in broadcast))

@@ -30,7 +30,7 @@ _FUNCTIONS = {
     "numpy.linalg._linalg": ("triu",),
     "numpy.linalg.linalg": ("triu",),
 }
-_libraries: Libraries | None = None
+_libraries: Libraries  # set by install
 _is_on = False
 _replaced = _faces.Replaced()
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from tessera_blas._lapack import Array
     from tessera_blas._libraries import Libraries
 
 # SciPy's numbers of structures, as _batched_linalg takes them.
@@ -35,7 +36,7 @@ _FULL_Q, _ONLY_R, _RAW, _ECONOMIC = 1, 11, 21, 31
 _PIECE = 1 << 22
 
 
-def _sum_of_squares(array: np.ndarray) -> float:
+def _sum_of_squares(array: Array) -> float:
     """Of dense elements, with rounding errors, by all processors. Infinite or NaN if an element is, or by overflow.
 
     BLAS adds up in the type of the elements. Pieces keep the error small in single precision.
@@ -52,20 +53,20 @@ def _sum_of_squares(array: np.ndarray) -> float:
     return total
 
 
-def is_finite(array: np.ndarray) -> bool:
+def is_finite(array: Array) -> bool:
     """Tell that all elements are finite. False also if that is not quickly known."""
     if (array.dtype.char not in "fdFD" or not array.dtype.isnative or not array.flags.aligned or not array.flags.forc):
         return False
     return math.isfinite(_sum_of_squares(array))
 
 
-def _require_finite(check_finite: Any, copied: np.ndarray) -> None:
+def _require_finite(check_finite: Any, copied: Array) -> None:
     """Leave to SciPy what it will not accept; of a copy, which is dense."""
     if check_finite and not is_finite(copied):
         raise Declined
 
 
-def _frobenius_bound(p: Problem, dense: np.ndarray, is_triangle: bool = False) -> float:
+def _frobenius_bound(p: Problem, dense: Array, is_triangle: bool = False) -> float:
     """An upper bound of the Frobenius norm; infinite if it is not quickly known."""
     squares = _sum_of_squares(dense)
     lost = dense.size * 2 * float(np.finfo(p.real).tiny)
@@ -89,13 +90,13 @@ def _require_well_conditioned(p: Problem, n: int, frobenius: float, inverse: flo
         raise Declined
 
 
-def _one_norm(matrix: np.ndarray) -> float:
+def _one_norm(matrix: Array) -> float:
     """Of a matrix whose rows or columns are dense, which are not copied."""
     lange, = scipy_routines(("lange",), matrix.dtype.char)
     return float(lange("1", matrix) if matrix.flags.f_contiguous else lange("I", matrix.T))
 
 
-def _symmetric_one_norm(matrix: np.ndarray, part: int) -> float:
+def _symmetric_one_norm(matrix: Array, part: int) -> float:
     sizes = np.abs(np.tril(matrix) if part == LOWER else np.triu(matrix))
     return float((sizes.sum(axis=0) + sizes.sum(axis=1) - sizes.diagonal()).max())
 
@@ -105,7 +106,7 @@ def _symmetric_one_norm(matrix: np.ndarray, part: int) -> float:
 _BLOCK = 512
 
 
-def _structure_of(a: np.ndarray) -> int:
+def _structure_of(a: Array) -> int:
     """Tell a general matrix, and one of which SciPy tries whether it is positive definite. All others are SciPy's."""
     n = a.shape[0]
     if n < 8 or not a[-1, :n // 2].any() or not a[0, n // 2:].any():
@@ -122,7 +123,7 @@ def _structure_of(a: np.ndarray) -> int:
     return _POSITIVE
 
 
-def _is_symmetric(a: np.ndarray, conjugate: bool) -> bool:
+def _is_symmetric(a: Array, conjugate: bool) -> bool:
     n = a.shape[0]
     for i in range(0, n, _BLOCK):
         for j in range(0, i + 1, _BLOCK):
@@ -132,7 +133,7 @@ def _is_symmetric(a: np.ndarray, conjugate: bool) -> bool:
     return True
 
 
-def _mirror(p: Problem, matrix: np.ndarray, part: int) -> None:
+def _mirror(p: Problem, matrix: Array, part: int) -> None:
     """Make a Hermitian matrix of one of its triangles."""
     if part == LOWER:
         matrix = matrix.T
@@ -178,7 +179,7 @@ def _solve(p: Problem, a: Any, b: Any, structure: Any, lower: Any, transposed: A
     raise Declined
 
 
-def _solve_general(p: Problem, a: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray:
+def _solve_general(p: Problem, a: Array, b: Array, transposed: bool) -> Array:
     n = b.shape[0]
     factors, is_transpose = p.rows_as_it_lies(a)
     frobenius, pivots = _frobenius_bound(p, factors), np.empty(n, np.int64)
@@ -197,7 +198,7 @@ def _solve_general(p: Problem, a: np.ndarray, b: np.ndarray, transposed: bool) -
     return x
 
 
-def _solve_positive(p: Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.ndarray:
+def _solve_positive(p: Problem, a: Array, b: Array, part: int) -> Array:
     n = b.shape[0]
     c = p.rows(a, part)
     frobenius = _frobenius_bound(p, c, is_triangle=True)
@@ -212,7 +213,7 @@ def _solve_positive(p: Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.n
     return x
 
 
-def _solve_symmetric(p: Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.ndarray:
+def _solve_symmetric(p: Problem, a: Array, b: Array, part: int) -> Array:
     n = b.shape[0]
     ldu, pivots = p.rows(a, part), np.empty(n, np.int64)
     frobenius = _frobenius_bound(p, ldu, is_triangle=True)
@@ -228,7 +229,7 @@ def _solve_symmetric(p: Problem, a: np.ndarray, b: np.ndarray, part: int) -> np.
     return x
 
 
-def _solved(p: Problem, b: np.ndarray, solve: Callable[[np.ndarray], None]) -> tuple[np.ndarray, float]:
+def _solved(p: Problem, b: Array, solve: Callable[[Array], None]) -> tuple[Array, float]:
     """The solution, and a bound of the inverse's 2-norm: `probes` are solved as further right-hand sides."""
     n, count = b.shape
     both = np.empty((n, count + PROBES), p.kind)
@@ -327,7 +328,7 @@ def _det(p: Problem, a: Any, overwrite_a: Any) -> Any:
     return np.array(_determinant(p, a, False), p.kind)
 
 
-def _determinant(p: Problem, a: np.ndarray, check_finite: Any) -> Any:
+def _determinant(p: Problem, a: Array, check_finite: Any) -> Any:
     """In double precision."""
     n = p.order(b"getrf", a)
     factors, _ = p.rows_as_it_lies(a)
@@ -352,8 +353,8 @@ def _lu(p: Problem, a: Any, permute_l: Any, overwrite_a: Any) -> Any:
     return _lower_and_upper(p, a, permute_l, False)
 
 
-def _lower_and_upper(p: Problem, a: np.ndarray, permute_l: Any,
-                     check_finite: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _lower_and_upper(p: Problem, a: Array, permute_l: Any,
+                     check_finite: Any) -> tuple[Array, Array, Array]:
     """The permutation (none if L is permuted), L and U."""
     m, n = p.sizes(b"getrf", a)
     least = min(m, n)

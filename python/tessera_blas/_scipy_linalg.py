@@ -45,7 +45,7 @@ _SOLVES = (("getrs",), ("potrs",), ("trtrs",))
 # Smaller ones are checked by one processor within a millisecond.
 _LEAST_CHECKED = 1 << 20
 
-_libraries: Libraries | None = None
+_libraries: Libraries  # set by install
 _is_on = False
 _least, _least_checked = 1, 1
 _replaced = _faces.Replaced()

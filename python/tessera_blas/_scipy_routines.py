@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from tessera_blas._lapack import Array
     from tessera_blas._libraries import Libraries
 
 REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
@@ -64,32 +65,32 @@ class Problem:
         if self.lapack.call(name, self.kind, layout, *arguments) != 0:
             raise Declined
 
-    def columns(self, matrix: np.ndarray, part: int = FULL) -> np.ndarray:
+    def columns(self, matrix: Array, part: int = FULL) -> Array:
         """A copy in dense columns, which LAPACK takes from everyone and SciPy returns mostly."""
         copied = np.empty(matrix.shape, self.kind, order="F")
         self.lapack.copy(matrix, copied, part)
         return copied
 
-    def rows(self, matrix: np.ndarray, part: int = FULL) -> np.ndarray:
+    def rows(self, matrix: Array, part: int = FULL) -> Array:
         """A copy in dense rows."""
         copied = np.empty(matrix.shape, self.kind)
         self.lapack.copy(matrix, copied, part)
         return copied
 
-    def rows_as_it_lies(self, matrix: np.ndarray) -> tuple[np.ndarray, bool]:
+    def rows_as_it_lies(self, matrix: Array) -> tuple[Array, bool]:
         """A copy in dense rows of a matrix or, if that is a straight copy, of its transpose; and whether it is."""
         lie = lie_of(matrix)
         is_transpose = lie is not None and lie[0] == COLUMNS
         return self.rows(matrix.T if is_transpose else matrix), is_transpose
 
-    def right_sides(self, b: np.ndarray) -> tuple[np.ndarray, int]:
+    def right_sides(self, b: Array) -> tuple[Array, int]:
         """A copy in columns with the shape of `b`, which may be a vector, and the number of columns."""
         if b.ndim == 1:
             return b.copy(), 1
         return self.columns(b), b.shape[1]
 
 
-def keep(array: np.ndarray, overwrite: Any) -> None:
+def keep(array: Array, overwrite: Any) -> None:
     """Leave alone what SciPy computes in place, without a copy."""
     if overwrite and array.flags.f_contiguous:
         raise Declined
@@ -100,17 +101,17 @@ def keep(array: np.ndarray, overwrite: Any) -> None:
 PROBES = 16
 
 
-def probes(n: int) -> np.ndarray:
+def probes(n: int) -> Array:
     return np.random.default_rng(50).standard_normal((n, PROBES))
 
 
-def inverse_bound(probed: np.ndarray) -> float:
+def inverse_bound(probed: Array) -> float:
     """An upper bound of the 2-norm of an inverse, from its products with `probes`.
 
     It fails with probability 1e-16. Source: Halko, Martinsson and Tropp, "Finding structure with randomness" (2011),
     lemma 4.1 with alpha = 10: the norm is at most 10 sqrt(2 / pi) times the largest product, times sqrt(2) if complex.
     """
-    sizes = np.abs(probed).astype(np.float64)
+    sizes: Array = np.abs(probed).astype(np.float64)
     largest = float(sizes.max())
     if not (0 < largest < math.inf):
         return math.inf
@@ -137,7 +138,7 @@ def _getrf(p: Problem, a: Any, *, overwrite_a: Any = 0) -> Any:
     return lu, (pivots - 1).astype(p.integers), info
 
 
-def _factors(p: Problem, matrix: np.ndarray) -> np.ndarray:
+def _factors(p: Problem, matrix: Array) -> Array:
     """Factors in dense columns, as they are or copied."""
     return matrix if matrix.flags.f_contiguous else p.columns(matrix)
 
@@ -327,7 +328,7 @@ def _pocon(p: Problem, a: Any, anorm: Any, *, uplo: Any = "U") -> Any:
     return _bound_of_condition(p, n, anorm, x)
 
 
-def _bound_of_condition(p: Problem, n: int, anorm: Any, probed: np.ndarray) -> tuple[float, int]:
+def _bound_of_condition(p: Problem, n: int, anorm: Any, probed: Array) -> tuple[float, int]:
     norm, inverse = float(anorm), math.sqrt(n) * inverse_bound(probed)
     if not (norm > 0 and is_well_conditioned(p, norm, inverse)):
         raise Declined

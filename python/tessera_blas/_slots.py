@@ -59,7 +59,8 @@ def info() -> dict[str, Any]:
         text = ctypes.create_string_buffer(size)
         needed = _library.tessera_slots_report(_slots, text, size)
         if needed <= size:
-            return json.loads(text.value)
+            report: dict[str, Any] = json.loads(text.value)
+            return report
         size = needed
 
 
