@@ -10,12 +10,12 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from typing import Any
+    from typing import Any, TextIO
 
     from tessera_blas._profile import Profile
 
 __version__ = "0.1.0"
-__all__ = ["info", "install", "is_installed", "profile", "settings", "uninstall"]
+__all__ = ["info", "install", "is_installed", "profile", "progress", "settings", "uninstall"]
 
 
 def install(*, memory: bool = True) -> None:
@@ -184,6 +184,38 @@ def profile() -> Profile:
     with lock:
         libraries = _libraries.load()
     return _profile.Profile(libraries)
+
+
+def progress(*, file: TextIO | None = None) -> AbstractContextManager[None]:
+    """Tell on the terminal which call of `numpy.linalg` or `scipy.linalg` takes long, while it runs.
+
+    Parameters
+    ----------
+    file : text file, optional
+        Where to write; as a rule standard error, and nothing if that is no terminal. A file that is given is written to
+        whatever it is: in a notebook, ``file=sys.stderr``.
+
+    Returns
+    -------
+    context manager
+        For use once. The package must be installed for it to have an effect. Of several that are open the last one holds.
+
+    Notes
+    -----
+    The line is there while a call of more than two seconds runs: the function, the sizes, the program's line, the routine of
+    Tessera that is at work, the seconds since the call began, and how long the last such call took. Of a stack it tells how
+    many matrices are done; of a single matrix that is not known. Products are not told of.
+
+    Thread-safe. Of calls of several threads the line has the one that began first, and the number of the others.
+
+    Examples
+    --------
+    >>> with tessera_blas.progress():
+    ...     w, v = numpy.linalg.eigh(a)
+    """
+    from tessera_blas import _progress
+
+    return _progress.progress(file)
 
 
 def load_ipython_extension(ipython: Any) -> None:

@@ -27,6 +27,7 @@ demo runs a NumPy script without Tessera and with it, and compares times and res
 options:
   --profile         print which lines called for what, where it ran and why, on standard error at the end
   --profile=FILE    write that as JSON
+  --progress        tell on the terminal which call takes long, while it runs
   --no-memory       large NumPy arrays do not come from Tessera's pool
   --version         print the version and end
   --help, -h        print this and end
@@ -47,6 +48,7 @@ _COMMANDS: dict[str, Callable[[list[str]], None]] = {"demo": _demo}
 
 class _Options:
     memory = True
+    progress = False
     profile: str | None = None  # the file; "" for standard error
 
 
@@ -61,6 +63,8 @@ def main() -> None:
     except RuntimeError as error:
         _fail(str(error), 1)
     with contextlib.ExitStack() as stack:
+        if options.progress:
+            stack.enter_context(tessera_blas.progress())
         if options.profile is not None:
             stack.callback(_tell, stack.enter_context(tessera_blas.profile()), options.profile)
         if rest[0] == "-m":
@@ -84,6 +88,8 @@ def _parse(arguments: list[str]) -> tuple[_Options, list[str]]:
     for at, argument in enumerate(arguments):
         if argument == "--no-memory":
             options.memory = False
+        elif argument == "--progress":
+            options.progress = True
         elif argument == "--profile" or argument.startswith("--profile="):
             options.profile = argument.partition("=")[2]
         elif argument == "--version":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from tessera_blas import _progress
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
@@ -74,7 +76,7 @@ def face_of(own: Callable[..., Any], least: int, make_large: Callable[[], Callab
         if is_small or (is_on is not None and not is_on()):
             return own(a, *others, **named)
         if large is None:
-            large = make_large()
+            large = _progress.watched(getattr(own, "__name__", "?"), make_large())
         return large(a, *others, **named)
 
     return like(own, face)

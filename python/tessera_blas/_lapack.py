@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tessera_blas import _contexts
+from tessera_blas import _contexts, _progress
 from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
@@ -116,8 +116,11 @@ class Lapack:
         self._carry_out(*self._bound_batch(name, kind), arguments)
 
     def _carry_out(self, function: Any, parameters: str, arguments: tuple[Any, ...]) -> None:
-        status = function(_contexts.current, *[value.ctypes.data if parameter == "p" and isinstance(value, np.ndarray) else value
-                                               for parameter, value in zip(parameters, arguments)])
+        values = [value.ctypes.data if parameter == "p" and isinstance(value, np.ndarray) else value
+                  for parameter, value in zip(parameters, arguments)]
+        _progress.note_routine(function.__name__[len("tessera_"):])
+        status = function(_contexts.current, *values)
+        _progress.note_routine("")
         if status == _DEVICE_LOST:
             raise RuntimeError(self.last_error())
         if status != 0:

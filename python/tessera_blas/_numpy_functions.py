@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tessera_blas import _numpy_stacks
+from tessera_blas import _numpy_stacks, _progress
 from tessera_blas._lapack import (
     ALL_VECTORS, COLUMNS, FULL, LOWER, NO_TRANS, NO_VECTORS, ROWS, TRANS, UPPER, VECTORS, Declined, Lapack,
     lie_of)
@@ -135,7 +135,7 @@ def _qr_raw_of_stack(p: _Problem, a: Array) -> Any:
         return _qr_raw(p, a)
     made = a.copy()
     tau = np.empty(a.shape[:-2] + (min(a.shape[-2:]),), p.kind)
-    for place in np.ndindex(*a.shape[:-2]):
+    for place in _progress.counted(np.ndindex(*a.shape[:-2]), a.shape[:-2]):
         tau[place] = _qr_raw(p, made[place])
     a[...] = made
     return tau
@@ -347,7 +347,7 @@ def _over_stack(compute: Callable[..., Any], p: _Problem, core: tuple[int, ...],
         return compute(p, *arguments)
     results: list[Array] | None = None
     is_tuple = False
-    for place in np.ndindex(*stack):
+    for place in _progress.counted(np.ndindex(*stack), stack):
         answers = compute(p, *(argument[place] for argument in broadcast))
         is_tuple = isinstance(answers, tuple)
         if not is_tuple:

@@ -15,16 +15,16 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from tessera_blas import _stack
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
     from tessera_blas._libraries import Libraries
-
-# Frames of these packages are on the way from a line of the program to a call.
-_PACKAGES = ("numpy", "scipy", "tessera_blas", "ctypes")
+    from tessera_blas._stack import Place
 
 
 class _Call(ctypes.Structure):
@@ -39,14 +39,6 @@ class _Call(ctypes.Structure):
 _OBSERVER = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Call), ctypes.c_void_p)
 # Observers that have been handed out: a call in flight may still use one that has been taken away.
 _kept: list[Any] = []
-
-
-class Place(NamedTuple):
-    """A line of the program."""
-
-    file: str
-    line: int
-    function: str
 
 
 class Row:
@@ -146,19 +138,18 @@ class Profile:
             routine = call.what.decode().split(" ")[0]
             # Estimates differ from call to call, and what is in front of them does not.
             why = call.why.decode().split(":")[0]
-            self._add(_line_of(sys._getframe(1)), routine, call.where.decode(), why, bool(call.on_devices), call.seconds, call.flops,
-                      float(call.bytes_up + call.bytes_down))
+            self._add(_stack.line_of(sys._getframe(1)), routine, call.where.decode(), why, bool(call.on_devices), call.seconds,
+                      call.flops, float(call.bytes_up + call.bytes_down))
 
     def _follow(self, frame: FrameType, event: str, argument: Any) -> None:
         """Python's profile hook: the time of functions of numpy.linalg and scipy.linalg, the outermost one's."""
         if event == "call":
-            if getattr(self._entered, "frame", None) is None and frame.f_back is not None and _is_linalg(frame):
+            if getattr(self._entered, "frame", None) is None and frame.f_back is not None and _stack.linalg_name(frame):
                 self._entered.frame, self._entered.begin_s = frame, time.perf_counter()
         elif event == "return" and getattr(self._entered, "frame", None) is frame:
             seconds = time.perf_counter() - self._entered.begin_s
             self._entered.frame = None
-            name = f"{_package_of(frame.f_code.co_filename)}.{frame.f_code.co_name}"
-            self._add(_line_of(frame.f_back), name, "", "", False, seconds, 0.0, 0.0)
+            self._add(_stack.line_of(frame.f_back), _stack.linalg_name(frame), "", "", False, seconds, 0.0, 0.0)
 
     def _add(self, place: Place, routine: str, where: str, why: str, on_devices: bool, seconds: float, flops: float,
              moved: float) -> None:
@@ -175,30 +166,3 @@ class Profile:
 
 def _rate(row: Row) -> str:
     return f"{row.flops / row.seconds * 1e-9:.0f}" if row.flops > 0 and row.seconds > 0 else ""
-
-
-def _is_linalg(frame: FrameType) -> bool:
-    """Whether it is a public function of numpy.linalg or scipy.linalg."""
-    code = frame.f_code
-    return not code.co_name.startswith("_") and _package_of(code.co_filename).endswith(".linalg")
-
-
-def _package_of(file: str) -> str:
-    """The package that a file belongs to, if it is one of `_PACKAGES` or the `linalg` in one; else nothing."""
-    for name in _PACKAGES:
-        module = sys.modules.get(name)
-        folder = os.path.dirname(getattr(module, "__file__", None) or "") + os.sep
-        if module is not None and file.startswith(folder):
-            return name + ".linalg" if file.startswith(folder + "linalg" + os.sep) else name
-    return ""
-
-
-def _line_of(frame: FrameType | None) -> Place:
-    """The innermost line that is the program's own."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        # Decorators of NumPy have a file of no name; cells of a notebook have one in such brackets, too.
-        if not _package_of(name) and (not name.startswith("<") or name.startswith("<ipython")):
-            return Place(name, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back
-    return Place("?", 0, "?")

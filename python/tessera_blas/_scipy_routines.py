@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tessera_blas import _progress
 from tessera_blas._lapack import (
     ALL_VECTORS, COLUMNS, CONJ_TRANS, FULL, LOWER, NO_TRANS, NO_VECTORS, NON_UNIT, TRANS, UNIT, UPPER, VECTORS, Declined, Lapack,
     lie_of)
@@ -392,7 +393,7 @@ def _routine_for(own: Any, lapack: Lapack) -> Any:
     accepted = set(code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount])
     most = math.inf if compute is _gelsd else code.co_argcount - 1
 
-    def routine(*arguments: Any, **named: Any) -> Any:
+    def run(*arguments: Any, **named: Any) -> Any:
         if len(arguments) <= most and named.keys() <= accepted:
             try:
                 return compute(p, *arguments, **named)
@@ -400,6 +401,7 @@ def _routine_for(own: Any, lapack: Lapack) -> Any:
                 pass
         return own(*arguments, **named)
 
+    routine = _progress.watched(name, run)
     routine.__name__, routine.__doc__ = name, own.__doc__
     for attribute in ("module_name", "typecode", "dtype", "int_dtype", "prefix"):
         if hasattr(own, attribute):
