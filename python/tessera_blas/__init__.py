@@ -34,7 +34,8 @@ def install(*, memory: bool = True) -> None:
     Raises
     ------
     RuntimeError
-        If Tessera's libraries are not found, or do not load. Nothing has changed then.
+        If Tessera's libraries are not found, or do not load, or in another interpreter of the process than the main one.
+        Nothing has changed then.
 
     Notes
     -----

@@ -3,12 +3,16 @@
 They are searched in the folder that the environment variable ``TESSERA_LIBRARIES`` names, else in ``lib`` beside this
 file, where the wheel has them. A library that the process has loaded already, by ``tessera run``, is taken instead: a
 second runtime would divide the devices with the first. Nothing is ever unloaded.
+
+They serve the main interpreter of the process. What the package changes belongs to the process: a second interpreter would
+take back what the first one has installed, and its callbacks would outlive it. (NumPy loads in one interpreter only.)
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import NamedTuple
 
 _FILES = {
@@ -38,16 +42,28 @@ def load() -> Libraries:
     Raises
     ------
     RuntimeError
-        If files are missing or do not load. The message names the folder and the files.
+        If files are missing or do not load. The message names the folder and the files. In another interpreter than the
+        main one.
     """
     global _loaded
     if _loaded is None:
+        if not _is_main_interpreter():
+            raise RuntimeError("tessera_blas works in the main interpreter of a process only, since it changes the whole process.")
         _loaded = _load_from(_folder())
     return _loaded
 
 
 def info() -> dict[str, str]:
     return {} if _loaded is None else dict(_loaded.files)
+
+
+def _is_main_interpreter() -> bool:
+    if sys.implementation.name != "cpython":
+        return True
+    # Prototypes of our own: those of ctypes.pythonapi's attributes are shared with the program.
+    state = ctypes.PYFUNCTYPE(ctypes.c_void_p)
+    here, main = (state((name, ctypes.pythonapi))() for name in ("PyInterpreterState_Get", "PyInterpreterState_Main"))
+    return bool(here == main)
 
 
 def _folder() -> str:
