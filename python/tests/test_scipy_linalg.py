@@ -101,6 +101,23 @@ assert tessera_blas.info()["scipy"]["on"]
 """)
 
 
+def test_cholesky_of_a_matrix_with_nan(program):
+    """Reference LAPACK tells of it, so Tessera does. OpenBLAS does not."""
+    result = program("""
+import numpy as np, pytest, scipy.linalg as sl, tessera_blas
+tessera_blas.install()
+a = 4 * np.eye(100)
+a[7, 5] = a[5, 7] = np.nan
+for function in (np.linalg.cholesky, lambda x: sl.cholesky(x, check_finite=False), lambda x: sl.cho_factor(x, check_finite=False)):
+    with pytest.raises(np.linalg.LinAlgError):
+        function(a)
+with pytest.raises(ValueError):
+    sl.cholesky(a)
+assert sl.lapack.dpotrf(a)[1] == 8
+""", **ON_HOST_DEVICES)
+    assert result.on_devices("dpotrf")
+
+
 def test_an_unknown_release_is_left_alone(program):
     program("""
 import numpy as np, scipy, scipy.linalg as sl
