@@ -65,10 +65,12 @@ class Lapack:
         self._ask = self._library.tessera_would_offload
         self._ask.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
         self._copy = self._library.tessera_copy_matrix
-        parts = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_size_t]
-        self._copy.argtypes = parts + 2 * [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+        enumeration, size, address = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p
+        self._copy.argtypes = [
+            enumeration, enumeration, size, size, ctypes.c_size_t, address, size, size, address, size, size]
         self._copy_batch = self._library.tessera_copy_matrix_batch_strided
-        self._copy_batch.argtypes = parts + 2 * ([ctypes.c_void_p] + 3 * [ctypes.c_int64]) + [ctypes.c_int64]
+        self._copy_batch.argtypes = [
+            enumeration, enumeration, size, size, ctypes.c_size_t, address, size, size, size, address, size, size, size, size]
 
     def last_error(self) -> str:
         text: bytes = self._library.tessera_last_error()

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from tessera_blas._lapack import Array
+
 # Larger matrices go one by one: each of them has work for a whole device.
 _MOST_ROWS = 1024
-# What a batch needs in order to be sooner than NumPy's loop on any machine: smaller matrices take less time than to tell of them,
-# and less work takes less time than to begin. Of the work, the multiply-adds of one product of each matrix by itself.
+# The least that makes a batch sooner than NumPy's loop on any machine. To describe a smaller matrix takes longer than to solve it.
+# The work is the multiply-adds of one product of each matrix by itself.
 _LEAST_ROWS, _LEAST_COUNT, _LEAST_WORK = 32, 4, 1 << 23
 
 
@@ -29,19 +31,19 @@ def _least() -> tuple[int, int, int]:
     return (_LEAST_ROWS, _LEAST_COUNT, _LEAST_WORK) if _faces.is_automatic() else (2, 2, 1)
 
 
-def is_worth_it(a: np.ndarray) -> bool:
+def is_worth_it(a: Array) -> bool:
     """Tell whether a stack is one of many small matrices. The offload decision may still leave it to the CPU."""
     if a.ndim == 2:
         return False
     n = a.shape[-1]
     rows, count, work = _least()
-    return a.shape[-2] == n and rows <= n <= _MOST_ROWS and a.size >= count * n * n and a.size * n >= work
+    return bool(a.shape[-2] == n and rows <= n <= _MOST_ROWS and a.size >= count * n * n and a.size * n >= work)
 
 
 class _Batch:
     """Tessera's LAPACK, the type that NumPy computes in, and the matrices of a stack."""
 
-    def __init__(self, lapack: Lapack, kind: str, a: np.ndarray) -> None:
+    def __init__(self, lapack: Lapack, kind: str, a: Array) -> None:
         self.lapack, self.kind = lapack, kind
         self.stack, self.n = a.shape[:-2], a.shape[-1]
         self.count = a.size // (self.n * self.n)
@@ -53,7 +55,7 @@ class _Batch:
         if info.any():
             raise Declined
 
-    def copied(self, source: np.ndarray, layout: int, part: int = FULL) -> np.ndarray:
+    def copied(self, source: Array, layout: int, part: int = FULL) -> Array:
         """A dense copy in this type, whose matrices are stored by rows or by columns; its shape is that of the source."""
         m, n = source.shape[-2:]
         target = np.empty(self.stack + ((n, m) if layout == COLUMNS else (m, n)), self.kind)
@@ -62,11 +64,11 @@ class _Batch:
         self.lapack.copy_stack(source, target, part)
         return target
 
-    def pivots(self) -> np.ndarray:
+    def pivots(self) -> Array:
         return np.empty((self.count, self.n), np.intc)
 
 
-def _lu(p: _Batch, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lu(p: _Batch, a: Array) -> tuple[Array, Array]:
     """The factors of the transposes, which columns of the routine make of rows."""
     n = p.n
     factors, pivots = p.copied(a, ROWS), p.pivots()
@@ -74,14 +76,14 @@ def _lu(p: _Batch, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return factors, pivots
 
 
-def _inv(p: _Batch, a: np.ndarray) -> Any:
+def _inv(p: _Batch, a: Array) -> Any:
     n = p.n
     factors, pivots = _lu(p, a)
     p.call("getri", n, factors, n, n * n, pivots, n)
     return factors
 
 
-def _solve(p: _Batch, a: np.ndarray, b: np.ndarray) -> Any:
+def _solve(p: _Batch, a: Array, b: Array) -> Any:
     n, count = p.n, b.shape[-1]
     if b.shape[-2] != n or count == 0:
         raise Declined  # NumPy looks at it behind this function
@@ -90,11 +92,11 @@ def _solve(p: _Batch, a: np.ndarray, b: np.ndarray) -> Any:
     return x if x.flags.c_contiguous else p.copied(x, ROWS)
 
 
-def _solve_one(p: _Batch, a: np.ndarray, b: np.ndarray) -> Any:
+def _solve_one(p: _Batch, a: Array, b: Array) -> Any:
     return _solve(p, a, b[..., np.newaxis])[..., 0]
 
 
-def _sign_and_log(p: _Batch, a: np.ndarray) -> tuple[Any, Any]:
+def _sign_and_log(p: _Batch, a: Array) -> tuple[Any, Any]:
     factors, pivots = _lu(p, a)
     diagonal = factors.diagonal(axis1=-2, axis2=-1)
     sizes = np.abs(diagonal)
@@ -105,14 +107,14 @@ def _sign_and_log(p: _Batch, a: np.ndarray) -> tuple[Any, Any]:
     return sign.astype(p.kind), np.sum(np.log(sizes), axis=-1)
 
 
-def _det(p: _Batch, a: np.ndarray) -> Any:
+def _det(p: _Batch, a: Array) -> Any:
     sign, log = _sign_and_log(p, a)
     with np.errstate(over="ignore"):
         return sign * np.exp(log)
 
 
 def _cholesky(part: int, stored: int) -> Callable[..., Any]:
-    def cholesky(p: _Batch, a: np.ndarray) -> Any:
+    def cholesky(p: _Batch, a: Array) -> Any:
         factor = p.copied(a, ROWS, part)
         p.call("potrf", stored, p.n, factor, p.n, p.n * p.n)
         return factor
