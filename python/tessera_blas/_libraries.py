@@ -50,6 +50,7 @@ def load() -> Libraries:
         if not _is_main_interpreter():
             raise RuntimeError("tessera_blas works in the main interpreter of a process only, since it changes the whole process.")
         _loaded = _load_from(_folder())
+        _name_cuda_libraries()
     return _loaded
 
 
@@ -70,6 +71,18 @@ def _folder() -> str:
     named = os.environ.get("TESSERA_LIBRARIES")
     # The loader searches for a name without a slash elsewhere, so the folder must be absolute.
     return os.path.abspath(named) if named else os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+
+
+def _name_cuda_libraries() -> None:
+    """Tell the CUDA plugin, which looks at its first large call, where NVIDIA's wheels are: Python may have several folders."""
+    if "TESSERA_CUDA_LIBRARIES" in os.environ:
+        return
+    # CUDA 13's wheels share a folder, before each has one of its own.
+    places = [os.path.abspath(os.path.join(path, "nvidia", *place)) for path in sys.path if isinstance(path, str) and path
+              for place in (("cu13", "lib"), ("cublas", "lib"), ("cusolver", "lib"))]
+    folders = [place for place in places if os.path.isdir(place) and ":" not in place]
+    if folders:
+        os.environ["TESSERA_CUDA_LIBRARIES"] = ":".join(folders)
 
 
 def _load_from(folder: str) -> Libraries:

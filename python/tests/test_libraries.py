@@ -85,3 +85,22 @@ def test_folder_beside_the_package(python, tmp_path):
         files = tessera_blas.info()["libraries"].values()
         assert all(file.startswith({str(tmp_path)!r}) for file in files), files
     """, TESSERA_LIBRARIES="")
+
+
+def test_nvidias_wheels_are_named_wherever_they_are(program, tmp_path):
+    for place in ("one/nvidia/cu13/lib", "two/nvidia/cublas/lib", "two/nvidia/cusolver/lib"):
+        (tmp_path / place).mkdir(parents=True)
+    program(f"""
+        import os, sys
+        sys.path += [{str(tmp_path / "one")!r}, {str(tmp_path / "two")!r}]
+        import tessera_blas
+        tessera_blas.install()
+        named = os.environ["TESSERA_CUDA_LIBRARIES"].split(":")
+        assert [os.path.relpath(folder, {str(tmp_path)!r}) for folder in named[-3:]] == [
+            "one/nvidia/cu13/lib", "two/nvidia/cublas/lib", "two/nvidia/cusolver/lib"], named
+    """)
+    program("""
+        import os, tessera_blas
+        tessera_blas.install()
+        assert os.environ["TESSERA_CUDA_LIBRARIES"] == "/opt/mine"
+    """, TESSERA_CUDA_LIBRARIES="/opt/mine")

@@ -1,10 +1,9 @@
 #include "kernels/cuda/cublas_library.hpp"
 
-#include <dlfcn.h>
-
 #include <string>
 
 #include "core/error.hpp"
+#include "kernels/cuda/cuda_library.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -14,23 +13,13 @@ namespace {
 /// The library of the headers' major version. All releases of a major version are binary compatible.
 constexpr const char* file_name = "libcublas.so." TESSERA_EXPANDED_TEXT(CUBLAS_VER_MAJOR);
 
-template <class Function>
-void resolve(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw NotAvailable(std::string(file_name) + " has no " + name);
-}
-
 CublasLibrary open_library() {
-  void* const library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const reason = dlerror();
-    throw NotAvailable(std::string("cuBLAS cannot be loaded: ") + (reason != nullptr ? reason : file_name));
-  }
+  const CudaLibrary library("cuBLAS", file_name);
   CublasLibrary functions;
   // cublas_v2.h defines the names of the second API as macros over those of the first.
 #define TESSERA_RESOLVE_ROUTINE(name) \
-  resolve(library, TESSERA_EXPANDED_TEXT(TESSERA_CUBLAS_ROUTINE(name)), functions.name);
-#define TESSERA_RESOLVE_SERVICE(name) resolve(library, TESSERA_EXPANDED_TEXT(cublas##name), functions.name);
+  library.resolve(TESSERA_EXPANDED_TEXT(TESSERA_CUBLAS_ROUTINE(name)), functions.name);
+#define TESSERA_RESOLVE_SERVICE(name) library.resolve(TESSERA_EXPANDED_TEXT(cublas##name), functions.name);
   TESSERA_CUBLAS_ROUTINES(TESSERA_RESOLVE_ROUTINE)
   TESSERA_CUBLAS_SERVICES(TESSERA_RESOLVE_SERVICE)
 #undef TESSERA_RESOLVE_ROUTINE

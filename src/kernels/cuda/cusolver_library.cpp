@@ -1,11 +1,10 @@
 #include "kernels/cuda/cusolver_library.hpp"
 
-#include <dlfcn.h>
-
 #include <string>
 #include <type_traits>
 
 #include "core/error.hpp"
+#include "kernels/cuda/cuda_library.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -15,24 +14,14 @@ namespace {
 /// The library of the headers' major version. All releases of a major version are binary compatible.
 constexpr const char* file_name = "libcusolver.so." TESSERA_EXPANDED_TEXT(CUSOLVER_VER_MAJOR);
 
-template <class Function>
-void resolve(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw NotAvailable(std::string(file_name) + " has no " + name);
-}
-
 CusolverLibrary open_library() {
-  void* const library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const reason = dlerror();
-    throw NotAvailable(std::string("cuSOLVER cannot be loaded: ") + (reason != nullptr ? reason : file_name));
-  }
+  const CudaLibrary library("cuSOLVER", file_name);
   CusolverLibrary functions;
-#define TESSERA_RESOLVE(name) resolve(library, "cusolverDn" #name, functions.name);
+#define TESSERA_RESOLVE(name) library.resolve("cusolverDn" #name, functions.name);
   TESSERA_CUSOLVER_FUNCTIONS(TESSERA_RESOLVE)
 #undef TESSERA_RESOLVE
   for (CusolverProblem* problem = CusolverProblem::first; problem != nullptr; problem = problem->next)
-    problem->address = dlsym(library, problem->name);
+    problem->address = library.find(problem->name);
   return functions;
 }
 
