@@ -13,8 +13,8 @@
 extern "C" __attribute__((visibility("default"))) void tessera_private_run(const tessera::Level3& call,
                                                                            tessera::offload::Face& face) noexcept;
 
-/// Whether a call of so many multiply-adds is one of those about which nothing is decided, and nobody wants to be told. The thread
-/// is inside the CPU BLAS then, until tessera_private_leave_lapack(): the symbol hands its arguments on as they are.
+/// Lets a call of so many multiply-adds into the CPU BLAS if nothing is to be decided about it, and nobody wants to be told. The
+/// symbol then passes its arguments on as they are. tessera_private_leave_lapack() must follow. @return whether it has been let in
 extern "C" __attribute__((visibility("default"))) bool tessera_private_enter_small(tessera::index_t volume) noexcept;
 
 /// tessera_private_run() for a batch, which is used up (calls/gemm_batch.hpp). @param entered_s when its symbol was entered, on the clock of

@@ -64,11 +64,35 @@ TEST(SmallLapackCall, IsFiniteWhereTheRoutineIterates) {
   EXPECT_EQ(size(), 3);
   A[3] = std::numeric_limits<float>::infinity();  // below the matrix
   EXPECT_EQ(size(), 3);
-  A[10] = {0, std::numeric_limits<float>::infinity()};
+  A[8] = std::numeric_limits<float>::infinity();  // above the diagonal, which is not read
+  EXPECT_EQ(size(), 3);
+  A[2] = {0, std::numeric_limits<float>::infinity()};
   EXPECT_EQ(size(), 0);
-  A[10] = 0;
+  uplo = 'u';
+  EXPECT_EQ(size(), 0);
+  A[8] = 0;
+  EXPECT_EQ(size(), 3);
+  uplo = 'X';
+  EXPECT_EQ(size(), 0);
+  uplo = 'u';
   lda = 2;
   EXPECT_EQ(size(), 0);
+}
+
+/// The bound holds for all routines, whatever they are asked for.
+TEST(SmallLapackCall, HasNoMoreWorkThanIsSaid) {
+  constexpr index_t n = most_small_size;
+  for (const RoutineRow& row : routine_rows) {
+    if (row.way != Way::factors && row.way != Way::whole && row.way != Way::as_other) continue;
+    for (const VectorJob job : {VectorJob::none, VectorJob::thin, VectorJob::all}) {
+      for (const bool vectors : {false, true}) {
+        LapackCall call{.routine = row.computed_as, .type = ScalarType::d, .vectors = vectors, .u = job, .vt = job};
+        call.m = call.n = call.k = n;
+        const double bound = static_cast<double>(volume_of_small(SmallCallPlaces::of(row.routine, false), n));
+        EXPECT_LE(flops_of(call) / 2, bound) << name_of(call);
+      }
+    }
+  }
 }
 
 }  // namespace small_lapack_call_test

@@ -25,7 +25,7 @@ template <Routine routine, Scalar T, class PassOn>
   return true;
 }
 
-/// @tparam errors_behind of a small call with bad arguments, the CPU BLAS itself tells the error handler that the program has
+/// @tparam errors_behind the CPU BLAS may check the arguments of small calls itself, which saves half of their way
 /// @param name under which it was called, without the letter of the type
 template <Routine routine, Scalar T, bool errors_behind, class PassOn>
 void from_fortran(Face& face, const char* name, const Arguments& arguments, const Operands& operands, SmallCalls& small,

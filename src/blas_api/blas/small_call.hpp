@@ -11,12 +11,12 @@
 
 namespace tessera::blas {
 
-/// Of one symbol: where its small calls go. A constant initialiser makes one.
+/// The place to which the small calls of one symbol go. A constant initialiser makes one.
 class SmallCalls {
  public:
   constexpr SmallCalls(bool is_cblas, int bits, const char* name) : is_cblas_(is_cblas), bits_(bits), name_(name) {}
 
-  /// @param arguments good ones
+  /// @param arguments as the program has passed them
   /// @return the function that is to be called now, nullptr if none is; tessera_private_leave_lapack() must follow
   template <Routine routine, Scalar T>
   void* enter(const offload::Face& face, const Arguments& arguments, const Operands& operands) {

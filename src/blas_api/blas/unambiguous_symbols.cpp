@@ -22,14 +22,14 @@ constinit Face face_scipy_64_ = {.search = behind(tessera::kernels::scipy_symbol
 }  // namespace
 
 #define TESSERA_FACE face_64_
-#define TESSERA_ERRORS_BEHIND true
+#define TESSERA_ERRORS_BEHIND false
 #define TESSERA_INTEGER std::int64_t
 #define TESSERA_FORTRAN(name) name##_64_
 #define TESSERA_CBLAS(name) cblas_##name##64_
 #include "blas_api/blas/level3_symbols.inc"
 
 #define TESSERA_FACE face_64
-#define TESSERA_ERRORS_BEHIND true
+#define TESSERA_ERRORS_BEHIND false
 #define TESSERA_INTEGER std::int64_t
 #define TESSERA_FORTRAN(name) name##_64
 #define TESSERA_CBLAS(name) cblas_##name##_64

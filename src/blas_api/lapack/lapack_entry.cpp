@@ -116,7 +116,7 @@ bool compute_small(const Symbol& symbol, std::span<void* const> arguments, std::
   // A fork needs facts of the CPU BLAS, which are known once it has been opened.
   if (next == nullptr || bits == 0 || symbol.face.blas.cpu.load(std::memory_order_acquire) == nullptr) return false;
   const index_t size = small_size(symbol.small, symbol.type, arguments, bits);
-  if (size == 0 || !tessera_private_enter_small(volume_of_small(size))) return false;
+  if (size == 0 || !tessera_private_enter_small(volume_of_small(symbol.small, size))) return false;
   const InLapack inside;
   symbol.pass_on(next, arguments, lengths);
   return true;

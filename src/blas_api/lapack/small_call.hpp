@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "blas_api/lapack/next_symbol.hpp"
+#include "calls/arguments.hpp"
 #include "calls/nonfinite_problem.hpp"
 #include "calls/parameters.hpp"
 #include "calls/routine.hpp"
@@ -21,20 +23,27 @@ struct SmallCallPlaces {
   std::array<int, 3> lengths{};  ///< of workspaces, which a call may ask for
   /// A and B of routines that iterate, with their leading dimensions
   std::array<std::array<int, 2>, 2> matrices{};
+  int triangle = 0;  ///< the letter for that of these matrices
+  bool is_iterating = false;
 
   static constexpr SmallCallPlaces of(Routine routine, bool is_complex) {
     using enum Parameter;
     const auto at = [&](Parameter parameter) { return position_in(parameters_of(routine, is_complex), parameter); };
     SmallCallPlaces places = {{at(m), at(n), at(k), at(nrhs)}, {at(lwork), at(lrwork), at(liwork)}};
-    if (iterates(row_of(routine).computed_as))
-      places.matrices = {{{at(A), at(lda)}, {is_eigenproblem(routine) ? at(B) : 0, at(ldb)}}};
+    places.is_iterating = iterates(row_of(routine).computed_as);
+    if (!places.is_iterating) return places;
+    places.matrices = {{{at(A), at(lda)}, {is_eigenproblem(routine) ? at(B) : 0, at(ldb)}}};
+    places.triangle = at(uplo);
     return places;
   }
 };
 
-/// No routine has more multiply-adds, but for iterations, than 4 times the cube of the largest size.
 constexpr index_t most_small_size = 63;
-constexpr index_t volume_of_small(index_t largest) { return 4 * largest * largest * largest; }
+
+/// No routine has more multiply-adds for sizes up to this one.
+constexpr index_t volume_of_small(const SmallCallPlaces& places, index_t largest) {
+  return (places.is_iterating ? 13 : 4) * largest * largest * largest;
+}
 
 /// @param bits of the program's integers
 /// @return the largest size of a call that asks for something to be computed, and on which no routine iterates without end; 0: it
@@ -51,9 +60,13 @@ inline index_t small_size(const SmallCallPlaces& places, ScalarType type, std::s
   for (const int place : places.lengths) {
     if (place != 0 && number(place) < 1) return 0;
   }
+  const auto letter = [&](int place) {
+    return *static_cast<const char*>(arguments[static_cast<std::size_t>(place - 1)]);
+  };
+  const std::optional<Uplo> uplo = places.triangle != 0 ? uplo_from_letter(letter(places.triangle)) : std::nullopt;
+  if (places.triangle != 0 && !uplo) return 0;
   for (const auto& [matrix, ld] : places.matrices) {
     if (matrix == 0) continue;
-    // Of a triangle the other half is looked at, too: what is odd there only takes the longer way.
     const index_t m = number(places.sizes[places.sizes[0] != 0 ? 0 : 1]), n = number(places.sizes[1]);
     LapackOperand operand;
     operand.address = static_cast<std::byte*>(arguments[static_cast<std::size_t>(matrix - 1)]);
@@ -61,7 +74,7 @@ inline index_t small_size(const SmallCallPlaces& places, ScalarType type, std::s
     operand.read_cols = n;
     operand.ld = number(ld);
     operand.element_bytes = static_cast<index_t>(element_bytes(type));
-    operand.read_part = Part::full;
+    operand.read_part = uplo ? part_of(*uplo) : Part::full;
     if (operand.ld < m || nonfinite_elements(operand, type).first_minor != 0) return 0;
   }
   return largest;
