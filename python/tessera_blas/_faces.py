@@ -18,8 +18,9 @@ _LEAST_ELEMENTS = 128 * 128
 
 
 def is_automatic() -> bool:
-    """Tell whether the offload decision is free. Rules may send problems of any size to devices."""
-    return os.environ.get("TESSERA_OFFLOAD", "auto") == "auto"
+    """Tell whether small problems are the CPU's. Rules may send problems of any size to devices."""
+    rules = os.environ.get("TESSERA_OFFLOAD", "auto")
+    return all(rule.rpartition("=")[2] in ("auto", "never") for rule in rules.split(","))
 
 
 def least_elements() -> int:

@@ -8,6 +8,7 @@ interpreter's lock. NumPy must be imported before this module.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,14 +139,14 @@ class Lapack:
 
     def copy_stack(self, source: Array, target: Array, part: int = FULL) -> None:
         """Copy a stack of matrices, by all processors if the types are the same."""
-        of_source, of_target = _as_one_stack(source), _as_one_stack(target)
+        of_source, of_target = _stack_of(source), _stack_of(target)
         if source.dtype != target.dtype or of_source is None or of_target is None:
             target[...] = source if part == FULL else np.tril(source) if part == LOWER else np.triu(source)
             return
-        count, rows, columns = of_target.shape
+        rows, columns = target.shape[-2:]
         status = self._copy_batch(
-            part, False, rows, columns, target.itemsize, source.ctypes.data, *of_source.strides[1:], of_source.strides[0],
-            target.ctypes.data, *of_target.strides[1:], of_target.strides[0], count)
+            part, False, rows, columns, target.itemsize, source.ctypes.data, *source.strides[-2:], of_source[1],
+            target.ctypes.data, *target.strides[-2:], of_target[1], of_target[0])
         if status != 0:
             raise Declined(self.last_error())
 
@@ -174,13 +175,13 @@ class Lapack:
         return function, parameters
 
 
-def _as_one_stack(matrices: Array) -> Array | None:
-    """The matrices along one dimension, or None if they do not lie as far apart from each other."""
-    strides, shape = matrices.strides, matrices.shape
-    for d in range(matrices.ndim - 3):
-        if shape[d] != 1 and strides[d] != strides[d + 1] * shape[d + 1]:
-            return None
-    return matrices.reshape((-1, *shape[-2:]))
+def _stack_of(matrices: Array) -> tuple[int, int] | None:
+    """How many matrices a stack has, and the bytes between them; None if they do not lie as far apart from each other."""
+    shape, strides = matrices.shape, matrices.strides
+    dimensions = [d for d in range(matrices.ndim - 2) if shape[d] != 1]
+    if any(strides[d] != strides[inner] * shape[inner] for d, inner in zip(dimensions, dimensions[1:])):
+        return None
+    return math.prod(shape[:-2]), strides[dimensions[-1]] if dimensions else 0
 
 
 def lie_of(matrix: Array) -> tuple[int, int] | None:

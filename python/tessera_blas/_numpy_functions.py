@@ -91,21 +91,12 @@ def _solve(p: _Problem, a: Array, b: Array) -> Any:
 
 
 def _sign_and_log(p: _Problem, a: Array) -> tuple[Any, Any]:
-    n = a.shape[0]
     factors, pivots, _ = _lu(p, a)
-    diagonal = factors.diagonal()
-    sizes = np.abs(diagonal)
-    if not np.isfinite(sizes).all():
-        raise Declined
-    swaps = np.count_nonzero(pivots != np.arange(1, n + 1))
-    sign = np.prod(diagonal / sizes) * (-1 if swaps % 2 else 1)
-    return np.dtype(p.kind).type(sign), np.dtype(p.real).type(np.sum(np.log(sizes)))
+    return _numpy_stacks.sign_and_log_of(factors, pivots)
 
 
 def _det(p: _Problem, a: Array) -> Any:
-    sign, log = _sign_and_log(p, a)
-    with np.errstate(over="ignore"):
-        return sign * np.exp(log)
+    return _numpy_stacks.det_of(*_sign_and_log(p, a))
 
 
 def _cholesky(part: int) -> Callable[..., Any]:
@@ -282,7 +273,10 @@ def function_for(name: str, own: Callable[..., Any], libraries: Libraries) -> Ca
             return own(*arguments, **named)
         try:
             if has_batch and _numpy_stacks.is_worth_it(arguments[0]):
-                return _numpy_stacks.compute(name, lapack, kind, _of_one_stack(core, arguments))
+                stacks = _of_one_stack(core, arguments)
+                # Of matrices that have several right-hand sides each there would be as many copies.
+                if stacks[0].size == arguments[0].size:
+                    return _numpy_stacks.compute(name, lapack, kind, stacks)
             if lapack.runs_on_devices(routines[kind], *_sizes_of(name, arguments)):
                 return _over_stack(compute, _Problem(lapack, kind), core, arguments)
         except (Declined, MemoryError):  # NumPy takes less memory

@@ -2,7 +2,7 @@
 
 NumPy takes the matrices of a stack one after the other, on one processor. A batch is shared out to all devices, or to all
 processors; the offload decision is about the whole of it. Each function takes the arguments of NumPy's, with stacks of
-one shape, and answers in arrays that lie as NumPy's do, or raises `Declined`.
+one shape, and answers in arrays whose rows are dense, or raises `Declined`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # Larger matrices go one by one: each of them has work for a whole device.
 _MOST_ROWS = 1024
-# The least that makes a batch sooner than NumPy's loop on any machine. To describe a smaller matrix takes longer than to solve it.
-# The work is the multiply-adds of one product of each matrix by itself.
+# Smaller stacks take less time in NumPy's loop, on any machine. The work is the multiply-adds of one product of each matrix by
+# itself.
 _LEAST_ROWS, _LEAST_COUNT, _LEAST_WORK = 32, 4, 1 << 23
 
 
@@ -96,21 +96,32 @@ def _solve_one(p: _Batch, a: Array, b: Array) -> Any:
     return _solve(p, a, b[..., np.newaxis])[..., 0]
 
 
-def _sign_and_log(p: _Batch, a: Array) -> tuple[Any, Any]:
-    factors, pivots = _lu(p, a)
+def sign_and_log_of(factors: Array, pivots: Array) -> tuple[Any, Any]:
+    """Sign and logarithm of the determinants of matrices, or of one, by their factors."""
     diagonal = factors.diagonal(axis1=-2, axis2=-1)
     sizes = np.abs(diagonal)
     if not np.isfinite(sizes).all():
         raise Declined
-    swaps = np.count_nonzero(pivots != np.arange(1, p.n + 1), axis=-1).reshape(p.stack)
+    swaps = np.count_nonzero(pivots != np.arange(1, factors.shape[-1] + 1), axis=-1)
     sign = np.prod(diagonal / sizes, axis=-1) * (1 - 2 * (swaps % 2))
-    return sign.astype(p.kind), np.sum(np.log(sizes), axis=-1)
+    return sign.astype(factors.dtype), np.sum(np.log(sizes), axis=-1)
+
+
+def det_of(sign: Any, log: Any) -> Any:
+    with np.errstate(over="ignore"):
+        det = sign * np.exp(log)
+    if not np.isfinite(det).all():
+        raise Declined  # NumPy tells of it in its own words
+    return det
+
+
+def _sign_and_log(p: _Batch, a: Array) -> tuple[Any, Any]:
+    factors, pivots = _lu(p, a)
+    return sign_and_log_of(factors, pivots.reshape(p.stack + (p.n,)))
 
 
 def _det(p: _Batch, a: Array) -> Any:
-    sign, log = _sign_and_log(p, a)
-    with np.errstate(over="ignore"):
-        return sign * np.exp(log)
+    return det_of(*_sign_and_log(p, a))
 
 
 def _cholesky(part: int, stored: int) -> Callable[..., Any]:

@@ -88,6 +88,19 @@ def check_odd():
         compare(f"solve of {right.shape}", np.linalg.solve, a, right)
         compare(f"stack, solve of {right.shape}", np.linalg.solve, np.stack([a, a, a]), right)
         compare(f"lstsq of {right.shape}", lambda x, y: np.linalg.lstsq(x, y, rcond=None), a, right)
+    # Stacks that do not lie as one, through dimensions of one and through broadcasting.
+    stack = np.stack([a + i * np.eye(n) for i in range(10)])
+    parts_of_stack = stack.reshape(2, 1, 5, n, n)[:, :, :3]
+    for shape in ((2, 1, 4), (5, 1, 4), (1, 4), (4, 1, 1)):
+        right = rng.standard_normal(shape + (n, 3))
+        compare(f"solve with a stack {shape}", np.linalg.solve, stack[:4], right)
+        compare(f"solve a stack {shape}", np.linalg.solve, np.broadcast_to(stack[:4].reshape(4, 1, 1, n, n), (4,) + shape[-2:] + (n, n)), right[0])
+    for name in ("inv", "slogdet", "det"):
+        function = getattr(np.linalg, name)
+        compare("a part of a stack " + name, function, parts_of_stack, tolerance=1e-6)
+        compare("a broadcast stack " + name, function, np.broadcast_to(stack[:4][None, None], (5, 1, 4, n, n)), tolerance=1e-6)
+        compare("a stack from behind " + name, function, stack[::-2], tolerance=1e-6)
+    compare("overflow of det", lambda x: np.isinf(np.linalg.det(x)), np.eye(n)[None] * np.full((8, 1, 1), 1e10))
     one_singular = np.stack([a, zero_row, a])
     for name in ("inv", "slogdet", "det"):
         compare("one of a stack " + name, getattr(np.linalg, name), one_singular)
