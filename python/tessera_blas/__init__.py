@@ -188,7 +188,7 @@ def profile() -> Profile:
 
 
 def progress(*, file: TextIO | None = None) -> AbstractContextManager[None]:
-    """Tell on the terminal which call of `numpy.linalg` or `scipy.linalg` takes long, while it runs.
+    """Tell on the terminal which call takes long, and how much of it is done, while it runs.
 
     Parameters
     ----------
@@ -201,11 +201,17 @@ def progress(*, file: TextIO | None = None) -> AbstractContextManager[None]:
     context manager
         For use once. The package must be installed for it to have an effect. Of several that are open the last one holds.
 
+    Raises
+    ------
+    RuntimeError
+        If the libraries are not found.
+
     Notes
     -----
     The line is there while a call of more than two seconds runs: the function, the sizes, the program's line, the routine of
-    Tessera that is at work, the seconds since the call began, and how long the last such call took. Of a stack it tells how
-    many matrices are done; of a single matrix that is not known. Products are not told of.
+    Tessera that is at work with a bar of how much of that is done, the seconds since the call began, and how long the last such
+    call took. Of a stack it tells how many matrices are done. Products have no function and no line. There is no bar where the
+    CPU or one device solves a problem whole (eigenvalues, singular values): nobody knows then.
 
     Thread-safe. Of calls of several threads the line has the one that began first, and the number of the others.
 
@@ -214,9 +220,12 @@ def progress(*, file: TextIO | None = None) -> AbstractContextManager[None]:
     >>> with tessera_blas.progress():
     ...     w, v = numpy.linalg.eigh(a)
     """
-    from tessera_blas import _progress
+    from tessera_blas import _libraries, _progress
+    from tessera_blas._lock import lock
 
-    return _progress.progress(file)
+    with lock:
+        libraries = _libraries.load()
+    return _progress.progress(libraries, file)
 
 
 def load_ipython_extension(ipython: Any) -> None:

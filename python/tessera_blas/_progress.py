@@ -1,13 +1,15 @@
-"""Calls of numpy.linalg and scipy.linalg that take long, told of on a terminal while they run.
+"""Calls that take long, told of on a terminal while they run.
 
 The faces note each call that they see: where it comes from, which routine of Tessera is at work, and how many matrices of a
-stack are done. A thread looks at the notes. Tessera itself tells of a call when it has ended, so no more is known before,
-and products are not told of at all: they reach it without a face.
+stack are done. Tessera tells how much of a running call is done, and of calls that reach it without a face, as products do. A
+thread looks at both.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import json
 import math
 import os
 import sys
@@ -16,17 +18,21 @@ import time
 from typing import TYPE_CHECKING
 
 from tessera_blas import _stack
+from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
     from typing import Any, TextIO, TypeVar
 
+    from tessera_blas._libraries import Libraries
+
     _Place = TypeVar("_Place")
 
 # Shorter calls are not told of.
 _LEAST_S = 2.0
 _INTERVAL_S = 0.25
+_CELLS = 20
 
 
 class _Call:
@@ -34,6 +40,7 @@ class _Call:
 
     def __init__(self, name: str, frame: FrameType, arguments: Iterable[Any], begin_s: float) -> None:
         self._name, self._frame, self.begin_s = name, frame, begin_s
+        self.thread = threading.get_native_id()
         shapes = [shape for argument in arguments if (shape := getattr(argument, "shape", ()))]
         self._sizes = " and ".join(" x ".join(map(str, shape)) for shape in shapes)
         self.routine = ""
@@ -48,7 +55,7 @@ class _Call:
             frame = frame.f_back
         return f"{name} of {self._sizes}" if self._sizes else name
 
-    def text(self, now_s: float) -> str:
+    def text(self, now_s: float, running: list[dict[str, Any]]) -> str:
         place = _stack.line_of(self._frame)
         words = [f"tessera: {self.title()}"]
         if place.line > 0:
@@ -58,14 +65,24 @@ class _Call:
             words.append(f" {self.done} of {self.count} matrices done,")
         if self.routine:
             words.append(f" {self.routine},")
+            # The last one to begin comes first: a part of the others.
+            words += [_bar(each["done"]) for each in running if each["thread"] == self.thread][:1]
         words.append(f" {now_s - self.begin_s:.0f} s")
         return "".join(words)
+
+
+def _bar(done: float | None) -> str:
+    if done is None:
+        return ""
+    return f" [{'#' * int(done * _CELLS):.<{_CELLS}}] {int(done * 100)} %,"
 
 
 class _Watch:
     """Shows calls in flight on one line of a file: the one that has run longest, and how many others have run long."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, libraries: Libraries, file: TextIO) -> None:
+        self._tell = libraries.tessera.tessera_running_calls
+        self._tell.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
         self._file = file
         self._process = os.getpid()
         self._calls: dict[int, _Call] = {}
@@ -107,19 +124,42 @@ class _Watch:
     def of_this_thread(self) -> _Call | None:
         return self._calls.get(threading.get_ident())
 
+    def running(self) -> list[dict[str, Any]]:
+        """What Tessera tells of calls under way."""
+        needed = ctypes.c_size_t(4096)
+        while True:
+            size = needed.value
+            text = ctypes.create_string_buffer(size)
+            if self._tell(text, size, ctypes.byref(needed)) != 0:
+                return []
+            if needed.value <= size:
+                calls: list[dict[str, Any]] = json.loads(text.value)
+                return calls
+
     def draw(self, now_s: float) -> None:
         with self._lock:
-            long = [call for call in list(self._calls.values()) if now_s - call.begin_s >= _LEAST_S]
-            if not long:
+            running = self.running()
+            faces = list(self._calls.values())
+            # A call of a face is one of Tessera's, too.
+            long = [call for call in faces if now_s - call.begin_s >= _LEAST_S]
+            others = [each for each in running if each["seconds"] >= _LEAST_S and not each["is_part"]]
+            of_faces = {call.thread for call in faces}
+            others = [each for each in others if each["thread"] not in of_faces]
+            if not long and not others:
                 self._write("")
                 return
-            call = min(long, key=lambda call: call.begin_s)
-            text = call.text(now_s)
-            took_s = self._took.get(call.title())
-            if took_s is not None:
-                text += f", {took_s:.0f} s the last time"
-            if len(long) > 1:
-                text += f"; {len(long) - 1} more"
+            if long:
+                call = min(long, key=lambda call: call.begin_s)
+                text = call.text(now_s, running)
+                took_s = self._took.get(call.title())
+                if took_s is not None:
+                    text += f", {took_s:.0f} s the last time"
+            else:
+                other = max(others, key=lambda each: float(each["seconds"]))
+                text = f"tessera: {other['what']}:{_bar(other['done'])} {other['seconds']:.0f} s"
+            more = len(long) + len(others) - 1
+            if more > 0:
+                text += f"; {more} more"
             self._write(text)
 
     def _show(self) -> None:
@@ -146,25 +186,33 @@ class _Watch:
         return columns - 1 if columns > 1 else None
 
 
-# The faces read it at each call that they see; it is replaced, never changed.
+# The faces read it at each call that they see; it is replaced, never changed. The last one that was opened holds.
 _watch: _Watch | None = None
+_open: tuple[_Watch, ...] = ()
+
+
+def _put_in_force(watches: tuple[_Watch, ...]) -> None:
+    global _watch, _open
+    _open = watches
+    _watch = watches[-1] if watches else None
 
 
 @contextlib.contextmanager
-def progress(file: TextIO | None) -> Iterator[None]:
-    global _watch
+def progress(libraries: Libraries, file: TextIO | None) -> Iterator[None]:
     if file is None:
         file = sys.stderr
         if file is None or not file.isatty():
             yield
             return
-    before, watch = _watch, _Watch(file)
+    watch = _Watch(libraries, file)
     watch.begin()
-    _watch = watch
+    with lock:
+        _put_in_force((*_open, watch))
     try:
         yield
     finally:
-        _watch = before
+        with lock:
+            _put_in_force(tuple(other for other in _open if other is not watch))
         watch.end()
 
 

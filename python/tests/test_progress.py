@@ -51,6 +51,22 @@ with tessera_blas.progress(file=stream):
 """, **SLOW)
 
 
+def test_how_much_is_done(program):
+    """Of a factorization and of a product, which has no face: until it was seen half way."""
+    program(PROGRAM + """
+a = np.random.default_rng(1).standard_normal((300, 300))
+for run, begin in ((lambda: np.linalg.qr(a), "numpy.linalg.qr of 300 x 300"), (lambda: a @ a, "dgemm NN m=300 n=300 k=300: ")):
+    with tessera_blas.progress(file=stream):
+        stream.texts.clear()
+        while not any(re.search(r"\\[#+\\.+\\] \\d+ %, ", text) for text in stream.texts):
+            run()
+    shown = [text for text in stream.texts if not is_blank(text)]
+    assert all(text.startswith(f"\\rtessera: {begin}") for text in shown), shown
+    done = [int(found[1]) for text in shown if (found := re.search(r" (\\d+) %, ", text))]
+    assert all(0 <= part <= 100 for part in done) and any(0 < part < 100 for part in done), shown
+""", **{**SLOW, "TESSERA_TILE": "64"})
+
+
 def test_matrices_of_a_stack(program):
     program(PROGRAM + """
 from tessera_blas import _lapack

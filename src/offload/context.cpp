@@ -342,7 +342,10 @@ std::optional<runtime::JobStatistics> Context::run_part(const Level3& call, Face
 
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Call& call) {
   CallHistory::OnDevices pending(history_, call.decision.device_s - call.decision.wait_s);
-  runtime::JobStatistics job = call.compute_on(runtime, pending);
+  runtime::JobStatistics job = [&] {
+    const RunningCall running = call.running(true);
+    return call.compute_on(runtime, pending);
+  }();
   complete_start_up(job, call.time);
   // The results are there by now, whatever becomes of this.
   quietly([&] {
@@ -382,7 +385,10 @@ void Context::run_on_cpu(Call& call) {
   {
     std::optional<CallHistory::OnCpu> computing;
     if (call.work.volume >= CpuSpeed::least_volume) computing.emplace(history_, call.work.of);
-    call.compute_on_cpu();
+    {
+      const RunningCall running = call.running(false);
+      call.compute_on_cpu();
+    }
     const double seconds = device::now_seconds() - begin_s;
     if (learns_ && computing && call.is_typical(nullptr)) {
       quietly([&] {

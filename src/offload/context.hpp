@@ -31,6 +31,7 @@
 #include "offload/program_history.hpp"
 #include "offload/quietly.hpp"
 #include "offload/rule_table.hpp"
+#include "offload/running_calls.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/statistics.hpp"
 
@@ -114,7 +115,10 @@ class Context {
   bool would_offload(const Work& work);
 
   /// Calls of fewer multiply-adds are the CPU's without a look at anything else, and nobody wants to be told of them.
-  index_t least_decided_volume() const { return report_.is_wanted() ? 0 : least_decided_volume_; }
+  index_t least_decided_volume() const {
+    const bool counts = report_.is_wanted() || config_.warm_up == WarmUp::first_call;
+    return counts ? 0 : least_decided_volume_;
+  }
 
   /// That this process may use.
   int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
@@ -160,6 +164,10 @@ class Context {
     const OffloadRule& rule() const {
       const OffloadRule& own = context.rules_.of(work.routine, work.type);
       return follows_whole && own.when == Offload::automatic ? with_whole : own;
+    }
+    /// @pre neither its work nor its problem changes meanwhile
+    RunningCall running(bool on_devices) const {
+      return {[this] { return text(); }, time.entered_s(), work.flops, on_devices, is_part};
     }
     /// Its time tells of other calls like it. @param job that ran on devices; nullptr: the CPU computed it
     virtual bool is_typical(const runtime::JobStatistics* /*job*/) const { return true; }

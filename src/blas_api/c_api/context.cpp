@@ -24,6 +24,7 @@
 #include "core/process.hpp"
 #include "offload/call_observer.hpp"
 #include "offload/policy.hpp"
+#include "offload/running_calls.hpp"
 #include "offload/work.hpp"
 #include "tessera/tessera.h"
 
@@ -37,8 +38,9 @@ namespace {
 static_assert(static_cast<int>(tessera::Failure::internal_error) == TESSERA_INTERNAL_ERROR);
 
 /// Fills the caller's buffer as far as it reaches. Positions: text 2, size 3, needed 4.
-void hand_out(const std::string& from, char* text, std::size_t size, std::size_t* needed) {
-  require_argument(text != nullptr || size == 0, 2, "text is null, but size is not 0");
+/// @param position of `text` among the arguments
+void hand_out(const std::string& from, char* text, std::size_t size, std::size_t* needed, int position = 2) {
+  require_argument(text != nullptr || size == 0, position, "text is null, but size is not 0");
   if (needed != nullptr) *needed = from.size() + 1;
   if (size == 0) return;
   const std::size_t length = std::min(from.size(), size - 1);
@@ -220,6 +222,11 @@ tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* st
 
 tessera_status tessera_last_job_json(tessera_context ctx, char* text, size_t size, size_t* needed) {
   return guarded([&] { hand_out(tessera::runtime::to_json(last_job(ctx)), text, size, needed); });
+}
+
+tessera_status tessera_running_calls(char* text, size_t size, size_t* needed) {
+  return guarded(
+      [&] { hand_out(tessera::offload::to_json(tessera::offload::running_calls()), text, size, needed, 1); });
 }
 
 tessera_status tessera_warm_up(tessera_context ctx) {

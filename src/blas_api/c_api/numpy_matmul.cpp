@@ -29,7 +29,7 @@ using tessera::Op;
 /// and C from row to row and from column to column
 using Loop = void (*)(char** matrices, const std::intptr_t* sizes, const std::intptr_t* strides, void* data);
 
-/// The least that makes a stack sooner as a batch than in NumPy's loop, on any machine.
+/// Smaller stacks take less time in NumPy's loop, on any machine.
 struct Least {
   index_t count = 8;
   index_t side = 8;  ///< of each matrix: NumPy's loop is as quick as memory for vectors

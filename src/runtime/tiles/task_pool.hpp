@@ -181,8 +181,9 @@ class TaskPool {
     Load& load = loads_[device];
     if (!stolen && load.reserved.fetch_sub(1, std::memory_order_relaxed) <= 0)
       load.spare.fetch_sub(1, std::memory_order_relaxed);
-    unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed);
+    // In this order, so that whoever looks meanwhile sees no less than is left.
     load.committed_flops.fetch_add(flops, std::memory_order_relaxed);
+    unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed);
   }
   void complete(std::size_t device, double flops, double measured_flops_per_s) {
     loads_[device].committed_flops.fetch_sub(flops, std::memory_order_relaxed);
@@ -190,16 +191,20 @@ class TaskPool {
     if (!has_computed_.exchange(true, std::memory_order_relaxed)) raise_();
   }
 
+  /// Of the work that devices have not computed yet. Tasks that the CPU has taken count as done. Thread-safe.
+  double flops_left() const {
+    double left = unassigned_flops_.load(std::memory_order_relaxed);
+    for (const Load& load : loads_) left += load.committed_flops.load(std::memory_order_relaxed);
+    return left;
+  }
+
   /// A task that the CPU should compute now, if there is one: what no device has begun. Tasks that depend on each
   /// other, and groups, are the devices' alone.
   std::optional<TaskId> take_for_cpu(const CpuHelp& help) {
     if (graph_.ordered || graph_.grouped()) return std::nullopt;
-    double left = unassigned_flops_.load(std::memory_order_relaxed);
+    const double left = flops_left();
     double measured = 0;
-    for (const Load& load : loads_) {
-      left += load.committed_flops.load(std::memory_order_relaxed);
-      measured += load.flops_per_s.load(std::memory_order_relaxed);
-    }
+    for (const Load& load : loads_) measured += load.flops_per_s.load(std::memory_order_relaxed);
     const auto take = [&](double flops) { return cpu_should_take(help, measured, flops, left); };
     const auto taken = [&](double flops) { unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed); };
     // Tasks differ little, those at edges and on diagonals are smaller.

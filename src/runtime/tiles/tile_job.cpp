@@ -7,6 +7,7 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "runtime/progress.hpp"
 #include "runtime/tiles/task_pool.hpp"
 #include "runtime/tiles/worker.hpp"
 
@@ -25,6 +26,12 @@ JobStatistics describe(const TaskGraph& graph) {
           .compulsory_up = static_cast<std::int64_t>(graph.work.up),
           .compulsory_down = static_cast<std::int64_t>(graph.work.down),
           .devices = {}};
+}
+
+double flops_of_tasks(const TaskGraph& graph) {
+  double flops = 0;
+  for (TaskId task = 0; task < graph.task_count; ++task) flops += graph.of(task).flops;
+  return flops;
 }
 
 /// @throws OutOfDeviceMemory if the machine cannot hold one step
@@ -203,6 +210,7 @@ void TileJob::run_workers(const Admission::Stay& stay, Attempt& made) {
   TaskPool pool(
       graph_, made.working, pending_.tasks(), side_by_side, [&] { in_.crew.raise_all(made); },
       [&] { in_.crew.announce_end(made); });
+  const Progress::Source tells(flops_of_tasks(graph_), [&pool] { return pool.flops_left(); });
   in_.crew.run(
       pool, [&] { return in_.cpu_worker.run(pool, cpu_); }, made);
   made.breakdown = pool.breakdown();

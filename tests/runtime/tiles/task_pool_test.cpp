@@ -183,6 +183,18 @@ TEST(TaskPool, WhatOthersHaveTakenIsNotSpare) {
   EXPECT_TRUE(job.has_spare_tasks(1));
 }
 
+TEST(TaskPool, WorkIsLeftUntilDevicesHaveComputedIt) {
+  WatchedJob watched(12);
+  TaskPool& job = watched.job;
+  EXPECT_DOUBLE_EQ(job.flops_left(), 12 * flops_of_task);
+  job.take(0, flops_of_task);
+  EXPECT_DOUBLE_EQ(job.flops_left(), 12 * flops_of_task);
+  job.complete(0, flops_of_task, 1);
+  EXPECT_DOUBLE_EQ(job.flops_left(), 11 * flops_of_task);
+  ASSERT_TRUE(job.take_for_cpu({.flops_per_s = 1, .devices_flops_per_s = 1, .always = true}));
+  EXPECT_DOUBLE_EQ(job.flops_left(), 10 * flops_of_task);
+}
+
 TEST(TaskPool, MoreTasksThanReservedAreFewerForOthers) {
   WatchedJob watched(12);
   TaskPool& job = watched.job;
