@@ -67,20 +67,22 @@ def _replace_when_imported() -> None:
             continue
         with lock:
             if _is_on and not _is_replaced:
-                _is_replaced = True
-                _replace(module)
+                _is_replaced = _replace(module)
                 _imports.executed.forget(_replace_when_imported)
         return
 
 
-def _replace(module: ModuleType) -> None:
+def _replace(module: ModuleType) -> bool:
+    """Put all four loops in the place of NumPy's. Tell whether NumPy knew them."""
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     table = ctypes.cast(pointer_of(module._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
     numbers, address = ctypes.c_int * 3, ctypes.c_void_p
     replace = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, address, numbers, address)(table[_REPLACE_LOOP])
     loop_for = _library.tessera_private_numpy_matmul
     loop_for.restype, loop_for.argtypes = address, [ctypes.c_int, ctypes.POINTER(address)]
+    status = 0
     for ours, number in enumerate(_TYPE_NUMBERS):
         place_of_numpys = address()
         loop = loop_for(ours, ctypes.byref(place_of_numpys))
-        replace(module.matmul, loop, numbers(number, number, number), place_of_numpys)
+        status |= replace(module.matmul, loop, numbers(number, number, number), place_of_numpys)
+    return status == 0
