@@ -33,7 +33,7 @@ using Loop = void (*)(char** matrices, const std::intptr_t* sizes, const std::in
 struct Least {
   index_t count = 8;
   index_t side = 8;  ///< of each matrix: NumPy's loop is as quick as memory for vectors
-  index_t volume_of_each = 24 * 24 * 24;
+  index_t volume_of_each = index_t{24} * 24 * 24;
   index_t volume = index_t{1} << 22;
   /// As one product, of which only the call itself takes longer.
   index_t volume_of_one = index_t{1} << 15;
@@ -126,7 +126,7 @@ std::optional<Products> products_of(const Least& least, char** matrices, const s
 }
 
 /// Larger products keep all processors busy one by one. Only devices take them together.
-constexpr index_t most_on_cpu = 64 * 64 * 64;
+constexpr index_t most_on_cpu = index_t{64} * 64 * 64;
 
 /// @return whether they have been computed
 template <tessera::Scalar T>
