@@ -328,9 +328,10 @@ TESSERA_API tessera_status tessera_last_job_json(tessera_context ctx, char* text
 
 /* The calls of this process that are under way, through any interface, as a JSON array; the last one to begin comes first.
  * Each is an object: "what" ("dgetrf m=30000 n=30000", in column-major form), "seconds" since it was entered, "flops",
- * "done", "on_devices", "is_part" and "thread" (that made it, as gettid() tells). "done" is the part of its work that is done, from 0 to 1; null where that is not
- * known. "is_part" means that it is a part of another call of the array. Small calls are left out, and calls that wait for
- * devices to start. `size` and `needed` as above. Any thread may ask: it is for programs that show what they wait for. */
+ * "done", "on_devices", "is_part" and "thread" (that made it, as gettid() tells). "done" is the part of its work that is
+ * done, from 0 to 1; null where that is not known. "is_part" means that it is a part of another call of the array. Small
+ * calls are left out, and calls that wait for devices to start. `size` and `needed` as above. Any thread may ask: it is
+ * for programs that show what they wait for. */
 TESSERA_API tessera_status tessera_running_calls(char* text, size_t size, size_t* needed);
 
 /* Large memory that is reused without page faults (docs/memory.md): pieces of 4 MiB and more come from a pool of large

@@ -56,6 +56,14 @@ tessera::StridedMatrix matrices_at(const void* address, int64_t row_stride, int6
   return {static_cast<std::byte*>(const_cast<void*>(address)), row_stride, col_stride, stride};
 }
 
+/// @param part a number: an enumerator of C may have any value @param of_to see check()
+void check_and_copy(int part, int conjugate, tessera::MatrixCopy copy, int of_to) {
+  copy.part = part_of(part);
+  copy.conjugates = conjugate != 0;
+  check(copy, of_to);
+  copy_matrix(copy, tessera::available_processors(1));
+}
+
 }  // namespace
 
 extern "C" tessera_status tessera_copy_matrix(tessera_copied_part part, int conjugate, int64_t rows, int64_t cols,
@@ -63,16 +71,13 @@ extern "C" tessera_status tessera_copy_matrix(tessera_copied_part part, int conj
                                               int64_t from_col_stride, void* to, int64_t to_row_stride,
                                               int64_t to_col_stride) {
   return tessera::c_api::guarded([&] {
-    // As a number: an enumerator of C may have any value.
-    const tessera::MatrixCopy copy{.rows = rows,
-                                   .columns = cols,
-                                   .element_bytes = element_size,
-                                   .conjugates = conjugate != 0,
-                                   .part = part_of(+part),
-                                   .from = matrices_at(from, from_row_stride, from_col_stride, 0),
-                                   .to = matrices_at(to, to_row_stride, to_col_stride, 0)};
-    check(copy, 9);
-    copy_matrix(copy, tessera::available_processors(1));
+    check_and_copy(+part, conjugate,
+                   {.rows = rows,
+                    .columns = cols,
+                    .element_bytes = element_size,
+                    .from = matrices_at(from, from_row_stride, from_col_stride, 0),
+                    .to = matrices_at(to, to_row_stride, to_col_stride, 0)},
+                   9);
   });
 }
 
@@ -83,16 +88,14 @@ extern "C" tessera_status tessera_copy_matrix_batch_strided(tessera_copied_part 
                                                             int64_t to_col_stride, int64_t to_stride,
                                                             int64_t batch_size) {
   return tessera::c_api::guarded([&] {
-    const tessera::MatrixCopy copy{.rows = rows,
-                                   .columns = cols,
-                                   .element_bytes = element_size,
-                                   .conjugates = conjugate != 0,
-                                   .part = part_of(+part),
-                                   .from = matrices_at(from, from_row_stride, from_col_stride, from_stride),
-                                   .to = matrices_at(to, to_row_stride, to_col_stride, to_stride),
-                                   .count = batch_size};
     require_argument(batch_size >= 0, 14, "batch_size is negative");
-    check(copy, 10);
-    copy_matrix(copy, tessera::available_processors(1));
+    check_and_copy(+part, conjugate,
+                   {.rows = rows,
+                    .columns = cols,
+                    .element_bytes = element_size,
+                    .from = matrices_at(from, from_row_stride, from_col_stride, from_stride),
+                    .to = matrices_at(to, to_row_stride, to_col_stride, to_stride),
+                    .count = batch_size},
+                   10);
   });
 }

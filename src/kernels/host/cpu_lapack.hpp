@@ -4,9 +4,8 @@
 // Threads of ours compute many problems side by side. The BLAS must then not start its own threads for one problem,
 // which would wait for each other at the end of each step. OpenBLAS uses only the calling thread for products up to
 // 64^3, triangles with less than 8 rows or right-hand sides, Cholesky below 64, narrow panels of LU, and solves by its
-// factors with one right-hand side. Larger problems
-// are composed of these here, by halves (Toledo, Locality of reference in LU decomposition with partial pivoting,
-// 1997).
+// factors with one right-hand side. Larger problems are composed of these here, by halves (Toledo, Locality of reference
+// in LU decomposition with partial pivoting, 1997).
 #pragma once
 
 #include <array>
