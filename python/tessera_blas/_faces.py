@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from types import FunctionType
 from typing import TYPE_CHECKING
 
-from tessera_blas import _progress
+from tessera_blas import _imports, _progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,15 +39,17 @@ class Replaced(list["tuple[Any, str, Any, Any]"]):
     def put_back(self) -> None:
         """Put the modules' own functions back, where ours still are."""
         for module, name, own, ours in self:
-            if getattr(module, name, None) is ours:
+            if _imports.found_in(module, name) is ours:
                 setattr(module, name, own)
         self.clear()
 
 
 def like(own: Callable[..., Any], face: _Function) -> _Function:
     """Give a face the names and the text of the function that it stands in front of."""
-    # functools.wraps takes the name of a function of C, too, but not all of them have every attribute.
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+    # functools.wraps takes the name of a function of C, too, but not all of them have every attribute. NumPy's make their text
+    # when it is asked for, and import for that.
+    texts = ("__doc__",) if isinstance(own, FunctionType) else ()
+    for attribute in ("__module__", "__name__", "__qualname__", *texts):
         value = getattr(own, attribute, None)
         if value is not None:
             setattr(face, attribute, value)

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def found_in(module: object, name: str) -> Any:
+    """Find an attribute of a module without the module's own ``__getattr__``, or None.
+
+    That one may import, and so wait for a thread that waits for this package's lock. NumPy has such modules for old names.
+    """
+    return vars(module).get(name)
+
+
 class ImportHook:
     """A method of `ExtensionFileLoader` that calls observers after its work, as long as there are any.
 

@@ -33,6 +33,7 @@ _MODULES = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 # Places in the table of NumPy's C API, which no release may change.
 _FEATURE_VERSION, _DEFAULT_HANDLER = 211, 306
 _FIRST_VERSION_WITH_HANDLERS = 0x0F  # NumPy 1.22
+_NOT_YET = "NumPy has not been imported yet"
 
 # Those that copy NumPy's memory by CUDA.
 _OTHER_USERS_OF_CUDA = ("torch", "cupy", "jaxlib", "tensorflow", "numba.cuda", "pycuda", "cuda", "paddle", "onnxruntime")
@@ -41,8 +42,7 @@ _library: ctypes.CDLL
 _locks = True
 _is_open = False
 _is_on = False
-_is_attached = False
-_problem: str | None = None
+_problem: str | None = _NOT_YET  # None: NumPy has our handler
 
 
 def install(libraries: Libraries) -> None:
@@ -64,7 +64,7 @@ def install(libraries: Libraries) -> None:
     _library.tessera_private_numpy_pool(1)
     _imports.mapped.observe(_unlock_beside_others)
     _let_lock(not _is_beside_others())
-    if not _is_attached:
+    if _problem is not None:
         _imports.executed.observe(_attach_when_imported)
         _attach_when_imported()
 
@@ -82,12 +82,7 @@ def uninstall() -> None:
 
 def info() -> dict[str, Any]:
     """To be called with the lock held."""
-    if not _is_on:
-        why_not = "not asked for"
-    elif _is_attached:
-        why_not = None
-    else:
-        why_not = _problem or "NumPy has not been imported yet"
+    why_not = _problem if _is_on else "not asked for"
     return {"on": why_not is None, "why_not": why_not, "locked": why_not is None and _locks}
 
 
@@ -109,18 +104,17 @@ def _let_lock(wanted: bool) -> None:
 
 
 def _attach_when_imported() -> None:
-    global _is_attached, _problem
+    global _problem
     for name in _MODULES:
         module = sys.modules.get(name)
         # The module is there before its code has run, and without its table then.
-        if module is None or not hasattr(module, "_ARRAY_API"):
+        if module is None or _imports.found_in(module, "_ARRAY_API") is None:
             continue
         with lock:
-            if not _is_on or _is_attached:
-                return
-            _problem = _attach(module)
-            _is_attached = _problem is None
-            _imports.executed.forget(_attach_when_imported)
+            if _is_on and _problem is not None:
+                _problem = _attach(module)
+                if _problem is not _NOT_YET:
+                    _imports.executed.forget(_attach_when_imported)
             return
 
 
@@ -137,6 +131,9 @@ def _attach(module: ModuleType) -> str | None:
     table = ctypes.cast(pointer_of(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     if ctypes.CFUNCTYPE(ctypes.c_uint)(table[_FEATURE_VERSION])() < _FIRST_VERSION_WITH_HANDLERS:
         return "NumPy has memory handlers from version 1.22 on"
+    # Another thread may run the module's code, which makes the object after the table.
+    if ctypes.cast(table[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.c_void_p))[0] is None:
+        return _NOT_YET
     default = ctypes.cast(table[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object))[0]
     if not is_valid(default, b"mem_handler"):
         return "this NumPy's memory handler is of an unknown kind"

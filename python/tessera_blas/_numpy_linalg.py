@@ -64,10 +64,10 @@ def _replace_when_imported() -> None:
         for spelt, names in _FUNCTIONS.items():
             module = sys.modules.get(spelt)
             # A module that is being imported may not have its functions yet.
-            if module is None or id(module) in done or not hasattr(module, names[0]):
+            if module is None or id(module) in done or _imports.found_in(module, names[0]) is None:
                 continue
             for name in names:
-                own = getattr(module, name, None)
+                own = _imports.found_in(module, name)
                 if own is not None:
                     large = functools.partial(_large, name, own)
                     _replaced.put(module, name, own, _faces.face_of(own, _faces.least_elements(), large))

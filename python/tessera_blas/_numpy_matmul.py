@@ -31,7 +31,7 @@ _NONE, _LARGE, _ALL = 0, 1, 2
 
 _library: ctypes.CDLL
 _is_on = False
-_is_replaced = False
+_is_replaced: bool | None = None  # None: not tried yet
 
 
 def install(libraries: Libraries) -> None:
@@ -39,7 +39,7 @@ def install(libraries: Libraries) -> None:
     global _library, _is_on
     _library, _is_on = libraries.tessera, True
     _library.tessera_private_numpy_stacks(_LARGE if _faces.is_automatic() else _ALL)
-    if not _is_replaced:
+    if _is_replaced is None:
         _imports.executed.observe(_replace_when_imported)
         _replace_when_imported()
 
@@ -55,7 +55,7 @@ def uninstall() -> None:
 
 def info() -> dict[str, Any]:
     """To be called with the lock held."""
-    return {"on": _is_on and _is_replaced}
+    return {"on": _is_on and bool(_is_replaced)}
 
 
 def _replace_when_imported() -> None:
@@ -63,10 +63,10 @@ def _replace_when_imported() -> None:
     for name in _MODULES:
         module = sys.modules.get(name)
         # The module is there before its code has run, and without its functions then.
-        if module is None or not hasattr(module, "_UFUNC_API") or not hasattr(module, "matmul"):
+        if module is None or any(_imports.found_in(module, needed) is None for needed in ("_UFUNC_API", "matmul")):
             continue
         with lock:
-            if _is_on and not _is_replaced:
+            if _is_on and _is_replaced is None:
                 _is_replaced = _replace(module)
                 _imports.executed.forget(_replace_when_imported)
         return

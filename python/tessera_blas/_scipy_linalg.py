@@ -89,22 +89,23 @@ def _replace_when_imported() -> None:
         batched = modules.get("_batched_linalg")
         if batched is not None and str(getattr(sys.modules["scipy"], "__version__", "")).startswith(_KNOWN_BATCHED):
             for name, aliases in _BATCHED.items():
-                own = getattr(batched, name, None)
+                own = _imports.found_in(batched, name)
                 if own is not None:
                     ours = _face(name, own, is_public=False)
                     _replaced.put(batched, name, own, ours)
                     for place, alias in aliases:
-                        if getattr(modules.get(place), alias, None) is own:
+                        if place in modules and _imports.found_in(modules[place], alias) is own:
                             _replaced.put(modules[place], alias, own, ours)
-        _replace_public({name: place for name, (place, parameters, below) in _PUBLIC.items() if not hasattr(batched, below)
-                         and _parameters_of(getattr(modules.get(place), name, None)) == parameters.split()}, modules)
+        _replace_public({name: place for name, (place, parameters, below) in _PUBLIC.items()
+                         if (batched is None or _imports.found_in(batched, below) is None) and place in modules
+                         and _parameters_of(_imports.found_in(modules[place], name)) == parameters.split()}, modules)
 
 
 def _replace_names(module: Any) -> None:
-    getter = getattr(module, "get_lapack_funcs", None)
+    getter = _imports.found_in(module, "get_lapack_funcs")
     if _parameters_of(getter)[:3] == ["names", "arrays", "dtype"]:
         _replace(module, "get_lapack_funcs", _face_of_getter)
-    if getattr(module, "asarray_chkfinite", None) is sys.modules["numpy"].asarray_chkfinite:
+    if _imports.found_in(module, "asarray_chkfinite") is sys.modules["numpy"].asarray_chkfinite:
         _replace(module, "asarray_chkfinite", _face_of_check)
 
 

@@ -57,12 +57,16 @@ class _Installation:
 
 
 class _Finder:
-    """Finds the modules as the other finders do, and has their function wrapped when their code has run."""
+    """Finds the modules as the other finders do, and has their function wrapped when their code has run.
+
+    It stays among the finders for ever: an import of another thread walks that list, and would pass over a finder when one
+    before it is removed.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name not in _MODULES:
+        if name not in _MODULES or not _is_on:
             return None
-        for finder in sys.meta_path:
+        for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
@@ -121,8 +125,6 @@ def uninstall() -> None:
     """Leave new workers alone. Those that run keep what they have. To be called with the lock held."""
     global _is_on
     _is_on = False
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
     for entry in list(_wrapped):
         module, own, ours = entry
         # A wrapper of others around ours would be lost with it. Ours adds nothing from now on.

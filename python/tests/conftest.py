@@ -5,6 +5,7 @@ Tessera's libraries are found by TESSERA_LIBRARIES, or in the installed wheel.
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -20,10 +21,10 @@ ON_HOST_DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always", "TE
 class Result:
     """What a program has written, and how it has ended."""
 
-    def __init__(self, completed):
-        self.status = completed.returncode
-        self.out = completed.stdout
-        self.err = completed.stderr
+    def __init__(self, status, out, err):
+        self.status = status
+        self.out = out
+        self.err = err
 
     def on_devices(self, routine):
         """The lines that tell of a call that ran on devices."""
@@ -47,10 +48,18 @@ def environment_with(changes):
 def python():
     """Runs Python with arguments, and tells how that ended. A number is expected as its status unless it is None."""
 
-    def run(*arguments, status=0, cwd=None, stdin="", timeout=600, **environment):
-        completed = subprocess.run([sys.executable, *map(str, arguments)], env=environment_with(environment), cwd=cwd,
-                                   input=stdin, capture_output=True, text=True, timeout=timeout)
-        result = Result(completed)
+    def run(*arguments, status=0, cwd=None, stdin="", timeout=300, **environment):
+        command = [sys.executable, *map(str, arguments)]
+        environment = environment_with({"PYTHONFAULTHANDLER": "1", **environment})
+        process = subprocess.Popen(command, env=environment, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        try:
+            out, err = process.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # writes where each thread is
+            out, err = process.communicate()
+            pytest.fail(f"more than {timeout} s\n{out}\n{err}")
+        result = Result(process.returncode, out, err)
         assert status is None or result.status == status, f"status {result.status}\n{result.out}\n{result.err}"
         return result
 

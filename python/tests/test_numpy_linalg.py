@@ -36,6 +36,24 @@ assert isinstance(_umath_linalg.inv, np.ufunc)
     assert result.on_devices("dgetri")
 
 
+def test_modules_for_old_names_are_not_asked(program):
+    """They import what they are asked for, while another thread imports it and waits for us."""
+    program("""
+        import sys, types
+        import numpy
+        import tessera_blas
+
+        class Old(types.ModuleType):
+            def __getattr__(self, name):
+                raise RuntimeError(name)
+
+        for name in ("numpy.linalg.linalg", "numpy.core._multiarray_umath"):
+            sys.modules[name] = Old(name)
+        tessera_blas.install()
+        tessera_blas.uninstall()
+    """)
+
+
 def test_general_eigenvectors_go_to_devices_from_a_size_on(program):
     result = program("""
 import numpy as np, tessera_blas

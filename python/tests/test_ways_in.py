@@ -115,6 +115,34 @@ def test_many_threads_install_at_once(program):
     """)
 
 
+def test_nothing_is_imported_with_the_lock_held(program):
+    """An import would wait for another thread's import, whose hook waits for the lock."""
+    program("""
+        import builtins, importlib
+        import tessera_blas
+        from tessera_blas import _state
+        from tessera_blas._lock import lock
+
+        def import_without_the_lock(name, *others, own=builtins.__import__, **named):
+            if lock._is_owned():
+                under_the_lock.append(name)
+            return own(name, *others, **named)
+
+        under_the_lock = []
+        builtins.__import__ = import_without_the_lock
+        for module in ("numpy.linalg", "scipy.linalg", "multiprocessing.spawn"):
+            for _ in range(2):
+                tessera_blas.install()
+                try:
+                    importlib.import_module(module)
+                except ModuleNotFoundError:
+                    pass  # SciPy need not be there
+                tessera_blas.info()
+                tessera_blas.uninstall()
+        assert not under_the_lock, under_the_lock
+    """)
+
+
 def test_ipython_extension(program):
     program("""
         import tessera_blas

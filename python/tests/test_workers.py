@@ -101,9 +101,9 @@ def test_nothing_is_imported_and_everything_is_put_back(program):
         tessera_blas.install()
         assert not [name for name in sys.modules if name.startswith("multiprocessing")]
         tessera_blas.install()
-        assert len(sys.meta_path) == len(before) + 1
+        assert sys.meta_path[1:] == before
         tessera_blas.uninstall()
-        assert sys.meta_path == before
+        assert sys.meta_path[0].find_spec("multiprocessing.spawn") is None
 
         tessera_blas.install()
         import multiprocessing.spawn as spawn
@@ -127,6 +127,20 @@ def test_nothing_is_imported_and_everything_is_put_back(program):
         assert spawn.get_preparation_data is theirs
         assert "tessera_blas" in theirs("x")
         assert tessera_blas.info()["workers"] == {"on": True}
+    """)
+
+
+def test_an_import_meets_all_finders_while_another_thread_uninstalls(program):
+    program("""
+        import sys, tessera_blas
+        before = list(sys.meta_path)
+        tessera_blas.install()
+        finders_of_an_import = iter(sys.meta_path)
+        next(finders_of_an_import)
+        tessera_blas.uninstall()
+        assert list(finders_of_an_import) == before
+        tessera_blas.install()
+        assert sys.meta_path[1:] == before
     """)
 
 
