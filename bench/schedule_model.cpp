@@ -156,9 +156,10 @@ int main(int argc, char** argv) {
         }
         const test::ModelledMachine machine = machine_of(pages, keep, std::atoi(count.c_str()), memory);
         const test::ModelledRun run = shown.run(machine, tile);
-        std::printf(" | %5.1f%% %6.1f TF %.4f s up %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
+        std::printf(" | %5.1f%% %6.1f TF %.4f s up %4.2f peers %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
                     shown.flops / run.seconds * 1e-12, run.seconds,
-                    static_cast<double>(run.bytes_up) / static_cast<double>(run.compulsory_up), run.tiling.m,
+                    static_cast<double>(run.bytes_up) / static_cast<double>(run.compulsory_up),
+                    static_cast<double>(run.bytes_peer) / static_cast<double>(run.compulsory_up), run.tiling.m,
                     run.tiling.n, run.tiling.k);
         std::fflush(stdout);
         if (argc > 6) append_trace(argv[6], shown, n, run);

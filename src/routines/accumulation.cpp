@@ -24,6 +24,7 @@
 
 #include "routines/level3.hpp"
 #include "routines/tiled_graph.hpp"
+#include "routines/triangle_homes.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -90,6 +91,8 @@ class Accumulation final : public TiledGraph {
       only_written = {call.updates_triangle() ? C_.diagonal_tile(all_rows, call.uplo)
                                               : C_.tile(all_rows, all_cols).tile};
     }
+    if (!grouped() && ranges_ == 1 && triangle_waits_for_links(shape, machine))
+      homes_ = homes_of_triangle(order_, std::max<index_t>(panels_.rows / tiling.m, 1), !call.has_op_b(), devices_);
     derive();
   }
 
@@ -127,7 +130,8 @@ class Accumulation final : public TiledGraph {
   // unevenly.
   index_t home(TaskId task, index_t devices) const override {
     if (ranges_ > 1) return range_of(task) * devices / ranges_;
-    return call_.updates_triangle() ? task % devices : TiledGraph::home(task, devices);
+    if (!call_.updates_triangle()) return TiledGraph::home(task, devices);
+    return homes_.empty() || devices != devices_ ? task % devices : homes_[static_cast<std::size_t>(task)];
   }
 
  private:
@@ -211,8 +215,9 @@ class Accumulation final : public TiledGraph {
   const std::vector<Term> terms_;  // one, or two of a rank-2k update
   const MatrixView C_;
   const index_t devices_;
-  index_t ranges_ = 1;  // of k
-  index_t depth_ = 0;   // at whose multiples they begin
+  std::vector<std::int32_t> homes_;  // of a triangle's tiles, unless they are dealt in turns
+  index_t ranges_ = 1;               // of k
+  index_t depth_ = 0;                // at whose multiples they begin
   std::unique_ptr<std::byte[]> partial_results_;
 };
 

@@ -138,10 +138,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Expectation{Routine::gemm, 4, 0.93, 0.81}, Expectation{Routine::gemm, 8, 0.94, 0.82},
                       Expectation{Routine::symm, 1, 0.94, 0.94}, Expectation{Routine::symm, 2, 0.91, 0.91},
                       Expectation{Routine::symm, 4, 0.93, 0.80}, Expectation{Routine::syrk, 1, 0.89, 0.88},
-                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.86, 0.65},
+                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.91, 0.79},
                       Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
-                      Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::gemmt, 1, 0.91, 0.86},
-                      Expectation{Routine::gemmt, 2, 0.85, 0.68}, Expectation{Routine::gemmt, 4, 0.84, 0.58},
+                      Expectation{Routine::syr2k, 4, 0.87, 0.79}, Expectation{Routine::gemmt, 1, 0.91, 0.86},
+                      Expectation{Routine::gemmt, 2, 0.85, 0.68}, Expectation{Routine::gemmt, 4, 0.89, 0.76},
                       Expectation{Routine::trmm, 1, 0.86, 0.87}, Expectation{Routine::trmm, 2, 0.81, 0.75},
                       Expectation{Routine::trmm, 4, 0.93, 0.79}, Expectation{Routine::trsm, 1, 0.87, 0.87},
                       Expectation{Routine::trsm, 2, 0.80, 0.82}, Expectation{Routine::trsm, 4, 0.94, 0.81}),
@@ -163,6 +163,38 @@ TEST(ScheduleModelSizes, AllLinesOfANarrowProductInPlaceUseTheTriangleWhileItArr
   };
   EXPECT_GE(fraction_of(ScalarType::d, 20000, 1000), 0.94);
   EXPECT_GE(fraction_of(ScalarType::c, 18607, 963), 0.77);
+}
+
+// Each device reads the lines of its own tiles from others, once; host memory has sent 3 and 5 GiB.
+TEST(ScheduleModelSizes, DevicesReadFewLinesOfARankUpdate) {
+  for (const auto& [routine, ratio] : {std::pair{Routine::syrk, 1.01}, std::pair{Routine::syr2k, 1.21}}) {
+    const ModelledRun run = modelled_run(modelled_h200(4), square_call(routine, 16384));
+    EXPECT_LE(static_cast<double>(run.bytes_peer), ratio * static_cast<double>(run.compulsory_up)) << name_of(routine);
+  }
+}
+
+// Thin updates wait for links, whatever their type. Where computing takes longer, tiles stay small.
+TEST(ScheduleModelInPages, RankUpdatesThatWaitForLinksHaveLongColumns) {
+  struct Case {
+    ScalarType type;
+    Routine routine;
+    index_t n, k;
+    int devices;
+    double fraction;
+  };
+  for (const Case& c :
+       {Case{ScalarType::d, Routine::syrk, 8192, 8192, 4, 0.67},
+        Case{ScalarType::d, Routine::syr2k, 20480, 20480, 4, 0.85},
+        Case{ScalarType::c, Routine::syrk, 15120, 73, 4, 0.72}, Case{ScalarType::z, Routine::syrk, 23696, 93, 4, 0.65},
+        Case{ScalarType::s, Routine::syrk, 16384, 16384, 4, 0.76},
+        Case{ScalarType::d, Routine::syrk, 16384, 16384, 8, 0.79},
+        Case{ScalarType::d, Routine::syrk, 24000, 24000, 8, 0.73}}) {
+    Level3 call = square_call(c.routine, c.n);
+    call.type = c.type;
+    call.k = c.k;
+    EXPECT_GE(modelled_run(test::modelled_h200_in_pages(c.devices), call).fraction_of_bound(), c.fraction)
+        << letter(c.type) << name_of(c.routine) << c.n << 'x' << c.k << ' ' << c.devices;
+  }
 }
 
 // Few long lines in turn: results of a line are written one after the other, and wait for the oldest of it.
