@@ -164,9 +164,10 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
   }
 
  private:
-  struct Operation {     // exactly one of: work, a point to record, an event to wait for
-    double seconds = 0;  ///< of work that is no copy, and before a copy begins
-    double bytes = 0;    ///< bytes left to copy
+  struct Operation {      // exactly one of: work, a point to record, an event to wait for
+    double seconds = 0;   ///< of work that is no copy, and before a copy begins
+    double bytes = 0;     ///< bytes left to copy
+    double slowness = 1;  ///< of the device's own link with them
     std::shared_ptr<ModelledEvent> records = nullptr;
     device::EventPtr awaits = nullptr;
 
@@ -197,8 +198,8 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
         machine_.in_pages
             ? slowness_in_pages(kind, host, extent)
             : std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
-    queue({kind}).push_back({.seconds = machine_.copy_overhead,
-                             .bytes = (by_peer_link(kind) ? 1 : slowness) * static_cast<double>(extent.bytes())});
+    queue({kind}).push_back(
+        {.seconds = machine_.copy_overhead, .bytes = static_cast<double>(extent.bytes()), .slowness = slowness});
   }
 
   bool pass(Operation& operation) {
@@ -242,17 +243,17 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
     const bool by_link = kind == device::StreamKind::up || kind == device::StreamKind::down;
     const double bytes = by_link ? std::min(first->bytes, piece_bytes) : first->bytes;
     const double overhead = std::exchange(first->seconds, 0);
-    engine = {of, clock_.now() + overhead + bytes / rate_of(kind), bytes};
+    engine = {of, clock_.now() + overhead + bytes / rate_of(kind, first->slowness), bytes};
     return true;
   }
 
-  double rate_of(device::StreamKind kind) {
+  double rate_of(device::StreamKind kind, double slowness) {
     if (kind == device::StreamKind::compute) return 1;  // no bytes
     if (by_peer_link(kind)) return machine_.peer_bytes;
     int& same = kind == device::StreamKind::up ? host_.up : host_.down;
     ++same;
-    return std::min(
-        {speed_ * machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
+    return std::min({speed_ * machine_.link_bytes / slowness, machine_.host_bytes / same,
+                     machine_.host_both / (host_.up + host_.down)});
   }
 
   static bool by_peer_link(device::StreamKind kind) {

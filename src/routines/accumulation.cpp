@@ -92,7 +92,7 @@ class Accumulation final : public TiledGraph {
                                               : C_.tile(all_rows, all_cols).tile};
     }
     if (!grouped() && ranges_ == 1 && triangle_waits_for_links(shape, machine))
-      homes_ = homes_of_triangle(order_, std::max<index_t>(panels_.rows / tiling.m, 1), !call.has_op_b(), devices_);
+      homes_ = homes_of_triangle(order_, std::max<index_t>(panels_.rows / tiling.m, 1), devices_);
     derive();
   }
 

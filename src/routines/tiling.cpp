@@ -95,13 +95,6 @@ double link_to_products(const Work& work, const Machine& machine) {
   return (work.up + work.down) / machine.link_bytes_per_s / (work.flops / machine.flops_per_s);
 }
 
-// The same for what is copied in columns as long as tiles of C: all, or C with its old values. A gemmt has at least one such
-// operand as a rule.
-double link_of_triangle(const ProductShape& shape, const Machine& machine) {
-  if (shape.m_runs_down_a || shape.masked) return link_to_products(shape.work, machine);
-  return link_to_products({shape.work.flops, shape.work.down, shape.work.down}, machine);
-}
-
 // Tiles of C that its rows and columns of tiles have.
 index_t tasks_of(const ProductShape& shape, index_t mt, index_t nt) {
   return shape.tie == Tie::mn ? mt * (mt + 1) / 2 : mt * nt;
@@ -157,7 +150,7 @@ class TallTiles {
     if (!shape_.solves_columns) {
       halve_work();
       deal_evenly();
-      if (ranges() == 1 && triangle_waits_for_links(shape_, machine_)) lengthen_triangle();
+      if (shape_.m_runs_down_a && ranges() == 1 && triangle_waits_for_links(shape_, machine_)) lengthen_triangle();
     }
     cut_depth(deep);
     return with_pairs();
@@ -239,11 +232,12 @@ class TallTiles {
     }
   }
 
-  // Copies of short columns cost more than lanes without work. Three rows of tiles are as few as serve a small triangle, and
-  // four devices share four rows, or a multiple, without a rest.
+  // Copies of short columns cost more than lanes without work. Four devices share four rows of tiles, or a multiple, without a
+  // rest.
   void lengthen_triangle() {
+    if (m_.size < 11 * longest_ / 4) return;
+    constexpr index_t fewest = 4;
     const index_t segments = (m_.size + longest_ / 2) / longest_;
-    const index_t fewest = m_.size < 11 * longest_ / 4 && link_of_triangle(shape_, machine_) > 1.5 ? 3 : 4;
     const bool are_few = machine_.devices < many_devices;
     const index_t parts = !are_few ? std::max(segments, fewest) : segments <= 5 ? fewest : ceil_div(segments, 4) * 4;
     m_.parts = n_.parts = std::min(parts, m_.parts);
@@ -320,10 +314,9 @@ index_t half_of(index_t size, const Machine& machine) {
 }  // namespace
 
 bool triangle_waits_for_links(const ProductShape& shape, const Machine& machine) {
-  const bool has_long_columns =
-      4 * shape.m * static_cast<index_t>(element_bytes(shape.type)) >= 7 * machine.segment_bytes;
-  return shape.tie == Tie::mn && machine.devices >= several_devices && has_long_columns &&
-         link_of_triangle(shape, machine) >= 0.6;
+  const index_t column_bytes = shape.m * static_cast<index_t>(element_bytes(shape.type));
+  return shape.tie == Tie::mn && !shape.masked && machine.devices >= several_devices &&
+         4 * column_bytes >= 9 * machine.segment_bytes && link_to_products(shape.work, machine) >= 0.6;
 }
 
 ProductShape shape_of(const Level3& c) {

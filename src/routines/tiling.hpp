@@ -68,8 +68,8 @@ Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, c
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
 
-/// Whether links, and the host's memory that many devices share, are what a rank update waits for. Then tiles have long columns,
-/// and devices read few lines of them. Else tiles are small, and all devices read the same lines, which come first.
+/// Whether links, and the host's memory that many devices share, are what a rank update waits for. Then devices read few lines of
+/// tiles. Else all devices read the same lines, which come first.
 bool triangle_waits_for_links(const ProductShape& shape, const runtime::Machine& machine);
 
 /// The number of ranges of k, cut at multiples of `depth`, for a long k and a C of fewer tiles than lanes. Products of

@@ -25,8 +25,7 @@ struct Dealt {
 
 class Dealer {
  public:
-  Dealer(const std::vector<TileIndex>& tiles, index_t lines, bool is_one_operand)
-      : tiles_(tiles), lines_(lines), is_one_operand_(is_one_operand) {}
+  Dealer(const std::vector<TileIndex>& tiles, index_t lines) : tiles_(tiles), lines_(lines) {}
 
   Dealt deal(std::vector<std::int32_t> places, index_t devices) const {
     if (devices == 1) return {work_of(places), lines_of(places), {std::move(places)}};
@@ -87,26 +86,21 @@ class Dealer {
   }
 
   index_t lines_of(const std::vector<std::int32_t>& places) const {
-    std::set<std::pair<bool, index_t>> lines;
-    for (const std::int32_t place : places) {
-      lines.insert({false, tile(place).i / lines_});
-      lines.insert({!is_one_operand_, tile(place).j / lines_});
-    }
+    std::set<index_t> lines;
+    for (const std::int32_t place : places) lines.insert({tile(place).i / lines_, tile(place).j / lines_});
     return static_cast<index_t>(lines.size());
   }
 
   const std::vector<TileIndex>& tiles_;
   const index_t lines_;
-  const bool is_one_operand_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> homes_of_triangle(const std::vector<TileIndex>& tiles, index_t lines, bool is_one_operand,
-                                            index_t devices) {
+std::vector<std::int32_t> homes_of_triangle(const std::vector<TileIndex>& tiles, index_t lines, index_t devices) {
   std::vector<std::int32_t> places(tiles.size()), homes(tiles.size());
   for (std::size_t place = 0; place < places.size(); ++place) places[place] = static_cast<std::int32_t>(place);
-  const Dealt dealt = Dealer(tiles, lines, is_one_operand).deal(std::move(places), devices);
+  const Dealt dealt = Dealer(tiles, lines).deal(std::move(places), devices);
   for (std::size_t device = 0; device < dealt.places.size(); ++device) {
     for (const std::int32_t place : dealt.places[device])
       homes[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(device);

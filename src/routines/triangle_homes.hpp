@@ -13,9 +13,7 @@ namespace tessera::routines {
 /// the middle of the diagonal and those that do not. Four devices read 2.5 times what one does then, and 4 times where tiles
 /// are dealt in turns.
 /// @param lines of tiles, consecutive ones from 0 on, that are fetched as one
-/// @param is_one_operand false: lines i are of one operand, lines j of another
 /// @return by tile, a device below `devices`
-std::vector<std::int32_t> homes_of_triangle(const std::vector<TileIndex>& tiles, index_t lines, bool is_one_operand,
-                                            index_t devices);
+std::vector<std::int32_t> homes_of_triangle(const std::vector<TileIndex>& tiles, index_t lines, index_t devices);
 
 }  // namespace tessera::routines

@@ -76,7 +76,7 @@ TEST_P(ScheduleModel, KeepingOldValuesOnPeersCostsNextToNothing) {
     EXPECT_EQ(without.bytes_kept, 0);
     EXPECT_EQ(with.bytes_up, without.bytes_up);
     EXPECT_EQ(with.still_pinned, 0);
-    EXPECT_LE(with.seconds, 1.02 * without.seconds) << n;
+    EXPECT_LE(with.seconds, 1.03 * without.seconds) << n;
   }
 }
 
@@ -135,16 +135,16 @@ TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
 INSTANTIATE_TEST_SUITE_P(
     H200, ScheduleModel,
     ::testing::Values(Expectation{Routine::gemm, 1, 0.93, 0.93}, Expectation{Routine::gemm, 2, 0.91, 0.89},
-                      Expectation{Routine::gemm, 4, 0.93, 0.81}, Expectation{Routine::gemm, 8, 0.94, 0.82},
+                      Expectation{Routine::gemm, 4, 0.93, 0.94}, Expectation{Routine::gemm, 8, 0.96, 0.96},
                       Expectation{Routine::symm, 1, 0.94, 0.94}, Expectation{Routine::symm, 2, 0.91, 0.91},
-                      Expectation{Routine::symm, 4, 0.93, 0.80}, Expectation{Routine::syrk, 1, 0.89, 0.88},
-                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.91, 0.79},
-                      Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
-                      Expectation{Routine::syr2k, 4, 0.87, 0.79}, Expectation{Routine::gemmt, 1, 0.91, 0.86},
-                      Expectation{Routine::gemmt, 2, 0.85, 0.68}, Expectation{Routine::gemmt, 4, 0.89, 0.76},
-                      Expectation{Routine::trmm, 1, 0.86, 0.87}, Expectation{Routine::trmm, 2, 0.81, 0.75},
-                      Expectation{Routine::trmm, 4, 0.93, 0.79}, Expectation{Routine::trsm, 1, 0.87, 0.87},
-                      Expectation{Routine::trsm, 2, 0.80, 0.82}, Expectation{Routine::trsm, 4, 0.94, 0.81}),
+                      Expectation{Routine::symm, 4, 0.93, 0.93}, Expectation{Routine::syrk, 1, 0.89, 0.91},
+                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.93, 0.92},
+                      Expectation{Routine::syr2k, 1, 0.94, 0.94}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
+                      Expectation{Routine::syr2k, 4, 0.87, 0.87}, Expectation{Routine::gemmt, 1, 0.91, 0.86},
+                      Expectation{Routine::gemmt, 2, 0.88, 0.74}, Expectation{Routine::gemmt, 4, 0.94, 0.84},
+                      Expectation{Routine::trmm, 1, 0.86, 0.87}, Expectation{Routine::trmm, 2, 0.81, 0.79},
+                      Expectation{Routine::trmm, 4, 0.93, 0.93}, Expectation{Routine::trsm, 1, 0.87, 0.87},
+                      Expectation{Routine::trsm, 2, 0.83, 0.82}, Expectation{Routine::trsm, 4, 0.97, 0.96}),
     [](const auto& info) { return name_of(info.param.routine) + std::to_string(info.param.devices); });
 
 // The first lines of a triangular product go all at once, so that the kernels do not wait for the whole triangle.
@@ -183,12 +183,12 @@ TEST(ScheduleModelInPages, RankUpdatesThatWaitForLinksHaveLongColumns) {
     double fraction;
   };
   for (const Case& c :
-       {Case{ScalarType::d, Routine::syrk, 8192, 8192, 4, 0.67},
-        Case{ScalarType::d, Routine::syr2k, 20480, 20480, 4, 0.85},
-        Case{ScalarType::c, Routine::syrk, 15120, 73, 4, 0.72}, Case{ScalarType::z, Routine::syrk, 23696, 93, 4, 0.65},
-        Case{ScalarType::s, Routine::syrk, 16384, 16384, 4, 0.76},
-        Case{ScalarType::d, Routine::syrk, 16384, 16384, 8, 0.79},
-        Case{ScalarType::d, Routine::syrk, 24000, 24000, 8, 0.73}}) {
+       {Case{ScalarType::d, Routine::syrk, 8192, 8192, 4, 0.72},
+        Case{ScalarType::d, Routine::syr2k, 20480, 20480, 4, 0.86},
+        Case{ScalarType::c, Routine::syrk, 15120, 73, 4, 0.94}, Case{ScalarType::z, Routine::syrk, 23696, 93, 4, 0.97},
+        Case{ScalarType::s, Routine::syrk, 16384, 16384, 4, 0.79},
+        Case{ScalarType::d, Routine::syrk, 16384, 16384, 8, 0.92},
+        Case{ScalarType::d, Routine::syrk, 24000, 24000, 8, 0.92}}) {
     Level3 call = square_call(c.routine, c.n);
     call.type = c.type;
     call.k = c.k;
