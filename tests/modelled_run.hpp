@@ -6,8 +6,9 @@
 // ready work an engine takes that of the stream with the lowest number, as streams are ranked on GPUs. A kernel of a
 // stream of higher rank interrupts a running one, which continues after it; copies are not interrupted. A kernel takes
 // flops / rate + overhead, a copy bytes / rate + overhead. Copies over host links share the host's rates in that
-// direction and in both directions; the shape of columns slows only the device's own link down. The shares are computed anew for every piece of some MiB. A worker looks at its
-// device some time after anything has completed. Nothing is stored: addresses are only compared.
+// direction and in both directions; the shape of columns slows only the device's own link down. The shares are computed
+// anew for every piece of some MiB. A worker looks at its device some time after anything has completed. Nothing is
+// stored: addresses are only compared.
 #pragma once
 
 #include <algorithm>

@@ -13,6 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from tessera_blas import _imports
 from tessera_blas._lock import lock
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def uninstall() -> None:
     for entry in list(_wrapped):
         module, own, ours = entry
         # A wrapper of others around ours would be lost with it. Ours adds nothing from now on.
-        if getattr(module, _FUNCTION, None) is ours:
+        if _imports.found_in(module, _FUNCTION) is ours:
             setattr(module, _FUNCTION, own)
             _wrapped.remove(entry)
 
@@ -149,7 +150,7 @@ def install_here(memory: bool) -> None:
 
 
 def _wrap(module: ModuleType) -> None:
-    own = getattr(module, _FUNCTION, None)
+    own: Callable[..., Any] | None = _imports.found_in(module, _FUNCTION)
     # A module whose code is running has no function yet. Our loader comes here once more when it has run.
     if own is None or any(module is known for known, _, _ in _wrapped):
         return

@@ -51,14 +51,18 @@ def python():
     def run(*arguments, status=0, cwd=None, stdin="", timeout=300, **environment):
         command = [sys.executable, *map(str, arguments)]
         environment = environment_with({"PYTHONFAULTHANDLER": "1", **environment})
+        # A session of its own ends with all of its workers, which hold the pipes, too.
         process = subprocess.Popen(command, env=environment, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
             out, err = process.communicate(stdin, timeout)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)  # writes where each thread is
-            out, err = process.communicate()
+            os.killpg(process.pid, signal.SIGABRT)  # each writes where its threads are
+            out, err = process.communicate(timeout=60)
             pytest.fail(f"more than {timeout} s\n{out}\n{err}")
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         result = Result(process.returncode, out, err)
         assert status is None or result.status == status, f"status {result.status}\n{result.out}\n{result.err}"
         return result

@@ -41,6 +41,22 @@ assert ours(np.empty(1 << 22, dtype=np.uint8)) and not ours(np.empty((1 << 22) -
 """)
 
 
+def test_another_thread_may_be_importing_numpy(memory):
+    """Its table is there before the object that stands for its handler."""
+    memory("""
+from types import SimpleNamespace
+from tessera_blas import _memory
+version = ctypes.CFUNCTYPE(ctypes.c_uint)(lambda: 0x12)
+handler = ctypes.c_void_p()
+table = (ctypes.c_void_p * 307)()
+table[211], table[306] = ctypes.cast(version, ctypes.c_void_p), ctypes.addressof(handler)
+capsule_of = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi))
+half_done = SimpleNamespace(_ARRAY_API=capsule_of(ctypes.addressof(table), None, None))
+assert _memory._attach(half_done) is _memory._NOT_YET
+""")
+
+
 def test_arrays_of_before(program):
     program("""
         import numpy as np

@@ -120,7 +120,6 @@ def test_nothing_is_imported_with_the_lock_held(program):
     program("""
         import builtins, importlib
         import tessera_blas
-        from tessera_blas import _state
         from tessera_blas._lock import lock
 
         def import_without_the_lock(name, *others, own=builtins.__import__, **named):

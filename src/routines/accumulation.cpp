@@ -92,7 +92,7 @@ class Accumulation final : public TiledGraph {
                                               : C_.tile(all_rows, all_cols).tile};
     }
     if (!grouped() && ranges_ == 1 && triangle_waits_for_links(shape, machine))
-      homes_ = homes_of_triangle(order_, std::max<index_t>(panels_.rows / tiling.m, 1), devices_);
+      homes_ = homes_of_triangle(order_, panels_.rows / tiling.m, devices_);
     derive();
   }
 
@@ -131,7 +131,9 @@ class Accumulation final : public TiledGraph {
   index_t home(TaskId task, index_t devices) const override {
     if (ranges_ > 1) return range_of(task) * devices / ranges_;
     if (!call_.updates_triangle()) return TiledGraph::home(task, devices);
-    return homes_.empty() || devices != devices_ ? task % devices : homes_[static_cast<std::size_t>(task)];
+    // Without all of the devices that it was planned for, tiles are dealt in turns.
+    const bool is_dealt = !homes_.empty() && devices == devices_;
+    return is_dealt ? homes_[static_cast<std::size_t>(task)] : task % devices;
   }
 
  private:

@@ -16,9 +16,10 @@ using runtime::Tiling;
 
 namespace {
 
-constexpr index_t tasks_per_lane = 8;                 // enough for the lanes to end at about the same time
-constexpr index_t fewest_per_lane = 2;                // for the sake of long segments
-constexpr int several_devices = 4, many_devices = 8;  // that share the host's memory
+constexpr index_t tasks_per_lane = 8;      // enough for the lanes to end at about the same time
+constexpr index_t fewest_per_lane = 2;     // for the sake of long segments
+constexpr int devices_that_share = 4;      // the host's memory, so that their links are slow
+constexpr double waiting_for_links = 0.6;  // the time of links over that of products
 constexpr index_t deep_per_lane = 24;      // from so many tasks on a first product that comes late does not matter
 constexpr double partial_result_cost = 8;  // bytes of A and B that are worth one of a partial result
 constexpr index_t largest_granule = 64;    // kernels and copies like multiples of powers of two
@@ -232,15 +233,13 @@ class TallTiles {
     }
   }
 
-  // Copies of short columns cost more than lanes without work. Four devices share four rows of tiles, or a multiple, without a
-  // rest.
+  // Copies of short columns cost more than lanes without work. Four devices share four rows of tiles without a rest, and six
+  // rows can be shared by any number of devices.
   void lengthen_triangle() {
-    if (m_.size < 11 * longest_ / 4) return;
-    constexpr index_t fewest = 4;
-    const index_t segments = (m_.size + longest_ / 2) / longest_;
-    const bool are_few = machine_.devices < many_devices;
-    const index_t parts = !are_few ? std::max(segments, fewest) : segments <= 5 ? fewest : ceil_div(segments, 4) * 4;
-    m_.parts = n_.parts = std::min(parts, m_.parts);
+    if (4 * m_.size < 11 * longest_) return;  // shorter tiles of C are few segments long anyway
+    const index_t rows = (m_.size + longest_ / 2) / longest_;
+    const index_t wanted = machine_.devices != 4 ? std::max<index_t>(rows, 6) : rows <= 5 ? 4 : ceil_div(rows, 4) * 4;
+    m_.parts = n_.parts = std::min(wanted, m_.parts);
   }
 
   void cut_depth(bool deep) {
@@ -314,9 +313,10 @@ index_t half_of(index_t size, const Machine& machine) {
 }  // namespace
 
 bool triangle_waits_for_links(const ProductShape& shape, const Machine& machine) {
+  // Of fewer segments, devices fetch several rows of tiles as one, so that few lines are no fewer bytes.
   const index_t column_bytes = shape.m * static_cast<index_t>(element_bytes(shape.type));
-  return shape.tie == Tie::mn && !shape.masked && machine.devices >= several_devices &&
-         4 * column_bytes >= 9 * machine.segment_bytes && link_to_products(shape.work, machine) >= 0.6;
+  return shape.tie == Tie::mn && !shape.masked && machine.devices >= devices_that_share &&
+         4 * column_bytes >= 9 * machine.segment_bytes && link_to_products(shape.work, machine) >= waiting_for_links;
 }
 
 ProductShape shape_of(const Level3& c) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <set>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -25,7 +25,7 @@ struct Dealt {
 
 class Dealer {
  public:
-  Dealer(const std::vector<TileIndex>& tiles, index_t lines) : tiles_(tiles), lines_(lines) {}
+  Dealer(const std::vector<TileIndex>& tiles, index_t lines_at_once) : tiles_(tiles), lines_at_once_(lines_at_once) {}
 
   Dealt deal(std::vector<std::int32_t> places, index_t devices) const {
     if (devices == 1) return {work_of(places), lines_of(places), {std::move(places)}};
@@ -87,20 +87,22 @@ class Dealer {
 
   index_t lines_of(const std::vector<std::int32_t>& places) const {
     std::set<index_t> lines;
-    for (const std::int32_t place : places) lines.insert({tile(place).i / lines_, tile(place).j / lines_});
+    for (const std::int32_t place : places)
+      lines.insert({tile(place).i / lines_at_once_, tile(place).j / lines_at_once_});
     return static_cast<index_t>(lines.size());
   }
 
   const std::vector<TileIndex>& tiles_;
-  const index_t lines_;
+  const index_t lines_at_once_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> homes_of_triangle(const std::vector<TileIndex>& tiles, index_t lines, index_t devices) {
+std::vector<std::int32_t> homes_of_triangle(const std::vector<TileIndex>& tiles, index_t lines_at_once,
+                                            index_t devices) {
   std::vector<std::int32_t> places(tiles.size()), homes(tiles.size());
   for (std::size_t place = 0; place < places.size(); ++place) places[place] = static_cast<std::int32_t>(place);
-  const Dealt dealt = Dealer(tiles, lines).deal(std::move(places), devices);
+  const Dealt dealt = Dealer(tiles, lines_at_once).deal(std::move(places), devices);
   for (std::size_t device = 0; device < dealt.places.size(); ++device) {
     for (const std::int32_t place : dealt.places[device])
       homes[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(device);
