@@ -236,7 +236,7 @@ class TallTiles {
   // Copies of short columns cost more than lanes without work. Four devices share four rows of tiles without a rest, and six
   // rows can be shared by any number of devices.
   void lengthen_triangle() {
-    if (4 * m_.size < 11 * longest_) return;  // shorter tiles of C are few segments long anyway
+    if (4 * m_.size < 11 * longest_) return;  // smaller triangles lose more by lanes without work
     const index_t rows = (m_.size + longest_ / 2) / longest_;
     const index_t wanted = machine_.devices != 4 ? std::max<index_t>(rows, 6) : rows <= 5 ? 4 : ceil_div(rows, 4) * 4;
     m_.parts = n_.parts = std::min(wanted, m_.parts);
