@@ -8,20 +8,35 @@ module's code has run. All of Python's ways to import such a module pass through
 from __future__ import annotations
 
 import functools
+import sys
 from importlib.machinery import ExtensionFileLoader
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
 
+# The module that has NumPy's C APIs: its name since NumPy 2, and before.
+_NUMPY_CORE = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
+
+
 def found_in(module: object, name: str) -> Any:
-    """Find an attribute of a module without the module's own ``__getattr__``, or None.
+    """Find an attribute of a module, which may be None, without the module's own ``__getattr__``; or None.
 
     That one may import, and so wait for a thread that waits for this package's lock. NumPy has such modules for old names.
     """
-    return vars(module).get(name)
+    return None if module is None else vars(module).get(name)
+
+
+def numpy_core(*needed: str) -> ModuleType | None:
+    """Find the module that has NumPy's C APIs. It is there before its code has run, and without these attributes then."""
+    for spelt in _NUMPY_CORE:
+        module = sys.modules.get(spelt)
+        if all(found_in(module, name) is not None for name in needed):
+            return module
+    return None
 
 
 class ImportHook:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from tessera_blas._libraries import Libraries
 
-# The module that has NumPy's C API: its name since NumPy 2, and before.
-_MODULES = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 # Places in the table of NumPy's C API, which no release may change.
 _FEATURE_VERSION, _DEFAULT_HANDLER = 211, 306
 _FIRST_VERSION_WITH_HANDLERS = 0x0F  # NumPy 1.22
@@ -105,17 +103,14 @@ def _let_lock(wanted: bool) -> None:
 
 def _attach_when_imported() -> None:
     global _problem
-    for name in _MODULES:
-        module = sys.modules.get(name)
-        # The module is there before its code has run, and without its table then.
-        if module is None or _imports.found_in(module, "_ARRAY_API") is None:
-            continue
-        with lock:
-            if _is_on and _problem is not None:
-                _problem = _attach(module)
-                if _problem is not _NOT_YET:
-                    _imports.executed.forget(_attach_when_imported)
-            return
+    module = _imports.numpy_core("_ARRAY_API")
+    if module is None:
+        return
+    with lock:
+        if _is_on and _problem is not None:
+            _problem = _attach(module)
+            if _problem is not _NOT_YET:
+                _imports.executed.forget(_attach_when_imported)
 
 
 def _attach(module: ModuleType) -> str | None:

@@ -64,7 +64,7 @@ def _replace_when_imported() -> None:
         for spelt, names in _FUNCTIONS.items():
             module = sys.modules.get(spelt)
             # A module that is being imported may not have its functions yet.
-            if module is None or id(module) in done or _imports.found_in(module, names[0]) is None:
+            if id(module) in done or _imports.found_in(module, names[0]) is None:
                 continue
             for name in names:
                 own = _imports.found_in(module, name)

@@ -9,7 +9,6 @@ They are never taken back, since others may have been put in front of them. Afte
 from __future__ import annotations
 
 import ctypes
-import sys
 from typing import TYPE_CHECKING
 
 from tessera_blas import _faces, _imports
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     from tessera_blas._libraries import Libraries
 
-# The module that has the C API of universal functions: its name since NumPy 2, and before.
-_MODULES = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 # The place of PyUFunc_ReplaceLoopBySignature in the table of that API, which no release may change.
 _REPLACE_LOOP = 30
 # NumPy's numbers of float32, float64, complex64 and complex128, in the order of our types.
@@ -60,16 +57,13 @@ def info() -> dict[str, Any]:
 
 def _replace_when_imported() -> None:
     global _is_replaced
-    for name in _MODULES:
-        module = sys.modules.get(name)
-        # The module is there before its code has run, and without its functions then.
-        if module is None or any(_imports.found_in(module, needed) is None for needed in ("_UFUNC_API", "matmul")):
-            continue
-        with lock:
-            if _is_on and _is_replaced is None:
-                _is_replaced = _replace(module)
-                _imports.executed.forget(_replace_when_imported)
+    module = _imports.numpy_core("_UFUNC_API", "matmul")
+    if module is None:
         return
+    with lock:
+        if _is_on and _is_replaced is None:
+            _is_replaced = _replace(module)
+            _imports.executed.forget(_replace_when_imported)
 
 
 def _replace(module: ModuleType) -> bool:

@@ -94,11 +94,11 @@ def _replace_when_imported() -> None:
                     ours = _face(name, own, is_public=False)
                     _replaced.put(batched, name, own, ours)
                     for place, alias in aliases:
-                        if place in modules and _imports.found_in(modules[place], alias) is own:
+                        if _imports.found_in(modules.get(place), alias) is own:
                             _replaced.put(modules[place], alias, own, ours)
         _replace_public({name: place for name, (place, parameters, below) in _PUBLIC.items()
-                         if (batched is None or _imports.found_in(batched, below) is None) and place in modules
-                         and _parameters_of(_imports.found_in(modules[place], name)) == parameters.split()}, modules)
+                         if _imports.found_in(batched, below) is None
+                         and _parameters_of(_imports.found_in(modules.get(place), name)) == parameters.split()}, modules)
 
 
 def _replace_names(module: Any) -> None:
