@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ceil_div.hpp"
 #include "routines/grouping.hpp"
 #include "routines/level3.hpp"
 #include "tests/modelled_run.hpp"
@@ -197,9 +198,9 @@ TEST(ScheduleModelInPages, RankUpdatesThatWaitForLinksHaveLongColumns) {
     call.type = c.type;
     call.k = c.k;
     const ModelledRun run = modelled_run(test::modelled_h200_in_pages(c.devices), call);
-    const std::string what = std::string(1, letter(c.type)) + name_of(c.routine) + std::to_string(c.n) + 'x' +
-                             std::to_string(c.k) + " on " + std::to_string(c.devices);
-    EXPECT_EQ((c.n + run.tiling.m - 1) / run.tiling.m, c.rows_of_tiles) << what;
+    const std::string what =
+        name_of(call) + ' ' + std::to_string(c.n) + 'x' + std::to_string(c.k) + " on " + std::to_string(c.devices);
+    EXPECT_EQ(ceil_div(c.n, run.tiling.m), c.rows_of_tiles) << what;
     EXPECT_GE(run.fraction_of_bound(), c.fraction) << what;
   }
 }
