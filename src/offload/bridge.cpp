@@ -43,7 +43,7 @@ tessera::offload::Context& tessera::offload::shared_context(CallTime* time) {
   return *context;
 }
 
-extern "C" void tessera_private_enter_lapack(tessera::offload::Face& face) noexcept {
+extern "C" void tessera_private_open_cpu_blas(tessera::offload::Face& face) noexcept {
   const tessera::ErrnoKept stays;
   if (face.cpu.load(std::memory_order_acquire) == nullptr && !tessera::process::cpu_blas_is_cut()) [[unlikely]] {
     try {
@@ -51,8 +51,9 @@ extern "C" void tessera_private_enter_lapack(tessera::offload::Face& face) noexc
     } catch (const std::exception&) {  // there is none, or no memory: the program's LAPACK does without
     }
   }
-  tessera::process::enter_lapack();
 }
+
+extern "C" void tessera_private_enter_lapack() noexcept { tessera::process::enter_lapack(); }
 
 extern "C" bool tessera_private_enter_small(tessera::index_t volume) noexcept {
   const tessera::offload::Context* context = chosen_context.load(std::memory_order_acquire);

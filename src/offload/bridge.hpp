@@ -41,11 +41,14 @@ extern "C" __attribute__((visibility("default"))) bool tessera_private_run_lapac
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(
     tessera::offload::Face& face) noexcept;
 
-/// To be called around a call that goes on to the program's LAPACK; forks and the end of the process wait for it
-/// (core/process.hpp). Calls that LAPACK makes to our symbols meanwhile are decided as usual. @param face of that
-/// LAPACK; its CPU BLAS is opened if it is not open: the facts that a fork needs of it may hold for its LAPACK, too
-extern "C" __attribute__((visibility("default"))) void tessera_private_enter_lapack(
+/// Opens the CPU BLAS behind `face` if it is not open, before a call goes on to the LAPACK there: the facts that a fork needs of it
+/// may hold for its LAPACK, too.
+extern "C" __attribute__((visibility("default"))) void tessera_private_open_cpu_blas(
     tessera::offload::Face& face) noexcept;
+
+/// To be called around a call of the program's LAPACK, or of the BLAS behind it; forks and the end of the process wait for it
+/// (core/process.hpp). Calls that LAPACK makes to our symbols meanwhile are decided as usual.
+extern "C" __attribute__((visibility("default"))) void tessera_private_enter_lapack() noexcept;
 extern "C" __attribute__((visibility("default"))) void tessera_private_leave_lapack() noexcept;
 
 /// To be called when a drop-in library has been loaded: forks wait from now on for threads that are inside the CPU BLAS, before the

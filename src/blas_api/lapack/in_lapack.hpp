@@ -14,7 +14,8 @@ class InLapack {
  public:
   explicit InLapack(offload::Face& face) {
     prepare();
-    tessera_private_enter_lapack(face);
+    tessera_private_open_cpu_blas(face);
+    tessera_private_enter_lapack();
   }
   /// @pre tessera_private_enter_small() has let the thread in
   InLapack() { prepare(); }
