@@ -3,7 +3,8 @@
 # numpy.linalg and SciPy's of scipy.linalg, alone, with the package, and with every call on devices; small calls beside NumPy alone; stacks; whole
 # programs (programs.py).
 # usage: bench/python_gpu.sh PREFIX OUT [PYTHON]      PREFIX has bin/tessera and lib
-# environment: PARTS ("cases suites small stacks programs"), PROGRAMS (options of programs.py), TIMEOUT (600 seconds for each command)
+# environment: PARTS ("cases suites small stacks programs"), PROGRAMS (options of programs.py), TIMEOUT (600 seconds for each command),
+# DEVICES (cuda)
 set -u
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 prefix=$(cd "$1" && pwd)
@@ -11,7 +12,7 @@ mkdir -p "$2"
 out=$(cd "$2" && pwd)
 python=${3:-python3}
 export TESSERA_LIBRARIES="$prefix/lib" PYTHONPATH="$source_folder/python${PYTHONPATH:+:$PYTHONPATH}" TESSERA_CALIBRATION=off
-all_calls=(TESSERA_DEVICES=cuda TESSERA_OFFLOAD=always)
+devices=${DEVICES:-cuda}
 cd "$out" || exit 2
 failed=0
 
@@ -23,13 +24,27 @@ run() { # name [variables...] -- command...
   shift
   env "${variables[@]}" timeout "${TIMEOUT:-600}" "$@" >"$out/$name.txt" 2>&1
   local status=$?
-  echo "$name: status $status, $(tail -n 1 "$out/$name.txt")"
+  echo "$name: status $status, $(grep -v '^tessera: ' "$out/$name.txt" | tail -n 1)"
   return $status
+}
+on_devices() { # name command...: with every call on devices; it fails, too, if the CPU computes calls because devices are gone
+  run "$1" TESSERA_DEVICES="$devices" TESSERA_OFFLOAD=always TESSERA_SUMMARY=on -- "${@:2}" || return
+  if ! grep -Eq '^tessera: all +devices ' "$out/$1.txt" || grep -E '(is lost|the devices could not be opened)' "$out/$1.txt"; then
+    echo "$1: not all of it ran on devices"
+    return 1
+  fi
+}
+small_calls() { # name options...: NumPy alone and with the package, in turns
+  local command=("$python" "$source_folder/bench/linalg_bench.py" --turns 5 "${@:2}")
+  for turn in 1 2; do
+    run "small_$1_alone_$turn" -- "${command[@]}" || failed=1
+    run "small_$1_package_$turn" -- "${command[@]}" --package || failed=1
+  done
 }
 
 if wanted cases; then
   for cases in linalg scipy; do
-    run "cases_$cases" "${all_calls[@]}" -- "$python" "$source_folder/python/tests/${cases}_cases.py" || failed=1
+    on_devices "cases_$cases" "$python" "$source_folder/python/tests/${cases}_cases.py" || failed=1
   done
 fi
 if wanted suites; then
@@ -37,24 +52,21 @@ if wanted suites; then
   for suite in numpy.linalg scipy.linalg; do
     # A failure here is the program's own.
     run "suite_${suite}_alone" -- "$python" "${tests[@]}" "$suite"
-    run "suite_${suite}_package" TESSERA_DEVICES=cuda -- "$python" -m tessera_blas "${tests[@]}" "$suite" || failed=1
-    run "suite_${suite}_devices" "${all_calls[@]}" -- "$python" -m tessera_blas "${tests[@]}" "$suite" || failed=1
+    run "suite_${suite}_package" TESSERA_DEVICES="$devices" -- "$python" -m tessera_blas "${tests[@]}" "$suite" || failed=1
+    on_devices "suite_${suite}_devices" "$python" -m tessera_blas "${tests[@]}" "$suite" || failed=1
   done
 fi
 if wanted small; then
-  small=("$source_folder/bench/linalg_bench.py" --sizes 100,200,500 --repeats 200 --turns 5 --routines solve,inv,cholesky,qr,eigh,svd)
-  for turn in 1 2; do
-    run "small_alone_$turn" -- "$python" "${small[@]}" || failed=1
-    run "small_package_$turn" -- "$python" "${small[@]}" --package || failed=1
-  done
+  small_calls quick --sizes 100,200,500 --repeats 200 --routines solve,inv,cholesky
+  small_calls slow --sizes 100,200 --repeats 60 --routines qr,eigh,svd
 fi
 if wanted stacks; then
   run stacks -- "$python" "$source_folder/bench/stacks.py" || failed=1
 fi
 if wanted programs; then
-  read -r -a options <<<"${PROGRAMS:-}"
+  read -r -a chosen <<<"${PROGRAMS:-}"
   run programs -- "$python" "$source_folder/bench/programs.py" --python "$python" --tessera "$prefix/bin/tessera" --out "$out/programs.jsonl" \
-    "${options[@]}" || failed=1
+    "${chosen[@]}" || failed=1
   cat "$out/programs.txt"
 fi
 exit $failed
