@@ -64,9 +64,9 @@ if wanted stacks; then
   run stacks -- "$python" "$source_folder/bench/stacks.py" || failed=1
 fi
 if wanted programs; then
-  read -r -a chosen <<<"${PROGRAMS:-}"
+  read -r -a options <<<"${PROGRAMS:-}"
   run programs -- "$python" "$source_folder/bench/programs.py" --python "$python" --tessera "$prefix/bin/tessera" --out "$out/programs.jsonl" \
-    "${chosen[@]}" || failed=1
+    "${options[@]}" || failed=1
   cat "$out/programs.txt"
 fi
 exit $failed

@@ -17,7 +17,7 @@ class InLapack {
     tessera_private_open_cpu_blas(face);
     tessera_private_enter_lapack();
   }
-  /// @pre tessera_private_enter_small() has let the thread in
+  /// @pre tessera_private_enter_lapack() or tessera_private_enter_small() has let the thread in
   InLapack() { prepare(); }
   ~InLapack() { tessera_private_leave_lapack(); }
   InLapack(const InLapack&) = delete;

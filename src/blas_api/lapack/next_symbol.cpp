@@ -6,10 +6,10 @@
 #include <new>
 #include <string>
 
+#include "blas_api/lapack/in_lapack.hpp"
 #include "core/environment.hpp"
 #include "core/integer_width.hpp"
 #include "core/loaded_objects.hpp"
-#include "offload/bridge.hpp"
 
 namespace tessera::lapack {
 
@@ -41,18 +41,11 @@ void* next_symbol(const char* symbol, void* caller) {
 
 namespace {
 
-/// Around a question to the BLAS behind, so that the end of the process waits for the answer.
-struct Asking {
-  Asking() { tessera_private_enter_lapack(); }
-  ~Asking() { tessera_private_leave_lapack(); }
-  Asking(const Asking&) = delete;
-  Asking& operator=(const Asking&) = delete;
-};
-
 /// Of the integers of the BLAS that a LAPACK uses, and so of its own; 0: it does not show. @param next one of its functions
 int bits_behind(const LapackFace& face, void* next) {
   const std::string isamax = face.blas.search.scheme.fortran("isamax");
-  const Asking asking;
+  tessera_private_enter_lapack();  // the end of the process waits for the answer
+  const InLapack asking;
   void* const library = keep_loaded(file_of_object(next));
   const int bits = integer_bits_by(library != nullptr ? dlsym(library, isamax.c_str()) : nullptr);
   return bits != 0 ? bits : integer_bits_by(dlsym(RTLD_DEFAULT, isamax.c_str()));
