@@ -181,6 +181,9 @@ class Device {
   /// Waits until all streams are idle or failed, and clears failures that other devices caused.
   /// @return true if this device can continue
   virtual bool recover() noexcept = 0;
+
+  /// What the device says of a failure that it does not recover from; empty: nothing. Any thread.
+  virtual std::string diagnosis() const { return {}; }
 };
 
 /// Seconds on the clock that events use.

@@ -240,6 +240,7 @@ TEST(CallsOnLostDevices, AreToldOfOnce) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
   for (const char* const told : {"tessera: cuda:0 is lost", "tessera: cuda:1 is lost"}) {
     EXPECT_NE(text.find(told), std::string::npos) << text;
+    EXPECT_NE(text.find("cudaError"), std::string::npos) << text;
   }
 }
 

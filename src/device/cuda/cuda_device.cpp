@@ -316,6 +316,13 @@ cudaError_t CudaDevice::ask() const {
   return error;
 }
 
+std::string CudaDevice::diagnosis() const {
+  const CurrentContext current(context_);
+  const cudaError_t error = ask();
+  if (error == cudaSuccess || error == cudaErrorNotReady) return {};
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+}
+
 std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ranges) {
   std::vector<std::uintptr_t> keys = HostRegistry::instance().acquire(context_, read_only_registration_, ranges);
   if (keys.empty()) return nullptr;

@@ -62,6 +62,7 @@ class CudaDevice final : public Device {
   bool on_completion(std::function<void()> listener) override;
   void attach_thread() override;
   bool recover() noexcept override;
+  std::string diagnosis() const override;
 
   int ordinal() const { return info_.ordinal; }
   CUcontext context() const { return context_; }

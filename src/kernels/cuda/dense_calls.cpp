@@ -271,6 +271,9 @@ cusolverStatus_t solve_indefinite(const DenseHandle& dn, const LapackCall& p, co
     if (status == CUSOLVER_STATUS_SUCCESS) status = read(dn, p, p.ipiv, p.ipiv_bits, wide, info);
   }
   if (!solves(p.routine) || p.k == 0 || status != CUSOLVER_STATUS_SUCCESS) return status;
+  // Xsytrs exchanges rows by pivots that the host has read, and does not wait for what this stream still writes.
+  status = status_of(cudaStreamSynchronize(dn.stream));
+  if (status != CUSOLVER_STATUS_SUCCESS) return status;
   int* const info_of_solve = reinterpret_cast<int*>(own) - 1;
   void* const on_host = w.on_host;
   return sytrs(TESSERA_NEEDED(Xsytrs), dn, p, wide, static_cast<void*>(own), rest.space.device_bytes, on_host,

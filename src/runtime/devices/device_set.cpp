@@ -89,7 +89,11 @@ void DeviceSet::lose(std::size_t d, std::string_view reason) noexcept {
   const device::Device& device = *accelerators_[d].device;
   if (device.info().backend == "host" && !tells_of_host_devices_) return;
   try {
-    log_line(name_of(device) + " is lost, calls do without it: " + std::string(reason));
+    std::string text = name_of(device) + " is lost, calls do without it: " + std::string(reason);
+    // An event only says that something has failed.
+    const std::string diagnosis = device.diagnosis();
+    if (!diagnosis.empty() && reason.find(diagnosis) == std::string_view::npos) text += ": " + diagnosis;
+    log_line(text);
   } catch (const std::bad_alloc&) {  // untold
   }
 }
