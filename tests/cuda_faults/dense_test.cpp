@@ -2,6 +2,7 @@
 // nevertheless, or the inputs are unchanged.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <complex>
 #include <memory>
 #include <sstream>
@@ -72,6 +73,13 @@ TEST(StandinProblems, EverythingIsGivenBack) {
   }
   runtime.reset();
   for (const auto& [kind, number] : cuda_standin::held()) EXPECT_EQ(number, 0) << kind;
+  for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;
+}
+
+TEST(StandinProblems, NothingIsReadOnTheHostBeforeItIsWritten) {
+  cuda_standin::start({.begins_after = std::chrono::milliseconds(5)});
+  runtime::Runtime runtime(test::open_standin_gpus(1, 0).accelerators, Config{}, &kernels::reference_level3);
+  for (const LapackCall& problem : problems) EXPECT_TRUE(solve<double>(runtime, problem));
   for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;
 }
 

@@ -267,6 +267,13 @@ cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFillMode_t fi
                                   cudaDataType type_of_b, void* B, int64_t ldb, void* on_device, size_t bytes,
                                   void* on_host, size_t bytes_on_host, int* info) {
   if (type != type_of_b) return CUSOLVER_STATUS_INVALID_VALUE;
+  {
+    // The library reads the pivots on the host, whatever its stream has yet to write.
+    const Call call(__func__, handle->gpu);
+    if (!call) return status_of(call);
+    if (!stream_of(handle->stream, __func__).is_idle())
+      note_offence("cusolverDnXsytrs on a stream that may still write the pivots");
+  }
   return solve(__func__, handle,
                {.routine = Routine::sytrs,
                 .type = type_of(type),

@@ -49,11 +49,12 @@ void forget_operations(Gpu& gpu) {
 }
 
 /// Does the work in its halves, without the mutex. @return whether it has failed
-bool do_work(Gpu& gpu, Operation& operation, std::unique_lock<std::mutex>& lock) {
+bool do_work(const Settings& settings, Gpu& gpu, Operation& operation, std::unique_lock<std::mutex>& lock) {
   const std::optional<Fault> failing = operation.kind != nullptr ? count(operation.kind) : std::nullopt;
   gpu.using_now = operation.uses;
   double broken_s = 0;
   lock.unlock();
+  std::this_thread::sleep_for(settings.begins_after);
   operation.work(0);
   if (failing) {
     lock.lock();
@@ -96,7 +97,7 @@ void serve(Machine& machine, Gpu& gpu) {
     stream->operations.pop_front();
     stream->is_busy = true;
     bool failed = false;
-    if (operation.work) failed = do_work(gpu, operation, lock);
+    if (operation.work) failed = do_work(machine.settings, gpu, operation, lock);
     if (operation.writes) std::atomic_ref(*operation.number).store(operation.value, std::memory_order_release);
     if (operation.completes && !failed) complete(*operation.completes);
     stream->is_busy = false;

@@ -25,6 +25,7 @@ struct Settings {
   int gpus = 1;
   std::size_t memory_bytes = std::size_t{1} << 30;  ///< per GPU
   bool peers = true;                                ///< each GPU can access the memory of every other
+  std::chrono::microseconds begins_after{0};        ///< every operation waits so long, as on a GPU that is shared
 };
 
 /// The place and kind of a failure.
