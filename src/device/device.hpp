@@ -182,7 +182,7 @@ class Device {
   /// @return true if this device can continue
   virtual bool recover() noexcept = 0;
 
-  /// What the device says of a failure that it does not recover from; empty: nothing. Any thread.
+  /// The text of a failure that the device does not recover from; empty: there is none. Any thread.
   virtual std::string diagnosis() const { return {}; }
 };
 
