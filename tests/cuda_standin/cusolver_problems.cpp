@@ -269,8 +269,7 @@ cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFillMode_t fi
   if (type != type_of_b) return CUSOLVER_STATUS_INVALID_VALUE;
   {
     // The library reads the pivots on the host, whatever its stream has yet to write.
-    const Call call(__func__, handle->gpu);
-    if (!call) return status_of(call);
+    const std::lock_guard lock(machine().mutex);
     if (!stream_of(handle->stream, __func__).is_idle())
       note_offence("cusolverDnXsytrs on a stream that may still write the pivots");
   }
