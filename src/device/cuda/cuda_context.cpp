@@ -190,9 +190,12 @@ CurrentContext::~CurrentContext() {
   if (restore_) static_cast<void>(driver().set_current(previous_));
 }
 
+std::string describe_error(cudaError_t error) {
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+}
+
 std::string describe_error(int ordinal, const char* what, cudaError_t error) {
-  return "cuda:" + std::to_string(ordinal) + ": " + what + ": " + cudaGetErrorString(error) + " (" +
-         cudaGetErrorName(error) + ")";
+  return "cuda:" + std::to_string(ordinal) + ": " + what + ": " + describe_error(error);
 }
 
 void check(int ordinal, const char* what, cudaError_t error) {

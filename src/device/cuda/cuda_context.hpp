@@ -138,6 +138,9 @@ inline cudaError_t load_kernel(const void* kernel, std::size_t shared_bytes = 0)
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
 }
 
+/// "an illegal memory access was encountered (cudaErrorIllegalAddress)"
+std::string describe_error(cudaError_t error);
+
 /// "cuda:1: copy up: an illegal memory access was encountered (cudaErrorIllegalAddress)"
 std::string describe_error(int ordinal, const char* what, cudaError_t error);
 

@@ -320,7 +320,7 @@ std::string CudaDevice::diagnosis() const {
   const CurrentContext current(context_);
   const cudaError_t error = ask();
   if (error == cudaSuccess || error == cudaErrorNotReady) return {};
-  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+  return describe_error(error);
 }
 
 std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ranges) {
