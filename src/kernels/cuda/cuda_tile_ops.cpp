@@ -19,6 +19,30 @@ bool has_legal_transpose(const Level3& call) {
   return call.op_a != (call.is_hermitian() ? Op::trans : Op::conj_trans);
 }
 
+/// So small a product is computed as a batch of one. A stack of small matrices then has the results, to the last bit,
+/// that its matrices have alone.
+bool is_one_of_a_batch(const Level3& call) {
+  constexpr index_t most = 32;
+  return call.routine == Routine::gemm && call.m > 0 && call.m <= most && call.n > 0 && call.n <= most &&
+         call.k <= most;
+}
+
+Level3Batch batch_of_one(const Level3& call) {
+  Level3Batch batch;
+  batch.common = call;
+  batch.count = 1;
+  batch.m.of_all = call.m;
+  batch.n.of_all = call.n;
+  batch.k.of_all = call.k;
+  batch.lda.of_all = call.lda;
+  batch.ldb.of_all = call.ldb;
+  batch.ldc.of_all = call.ldc;
+  batch.A.first = call.A;
+  batch.B.first = call.B;
+  batch.C.first = call.C;
+  return batch;
+}
+
 }  // namespace
 
 CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
@@ -80,6 +104,7 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
   if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
   const char* const name = name_of(call.routine);
   if (!has_legal_transpose(call)) throw InternalError(std::string(name) + " of this type has no such transpose");
+  if (is_one_of_a_batch(call)) return run_batch(compute_stream, batch_of_one(call), 0);
   const device::StreamId stream{device::StreamKind::compute, compute_stream};
   if (!device_.accepts_work(stream)) return;
   const device::cuda::NvtxRange range(name);
