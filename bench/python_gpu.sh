@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The Python package on a machine with GPUs, from a build folder or an installation: its cases with every call on devices; NumPy's tests of
-# numpy.linalg and SciPy's of scipy.linalg, alone, with the package, and with every call on devices; small calls beside NumPy alone; stacks; whole
+# numpy.linalg and SciPy's of scipy.linalg, alone, with the package, and with every call on devices; ten thousand calls and
+# what they leave; PyTorch in the same process; small calls beside NumPy alone; stacks; whole
 # programs (programs.py).
 # usage: bench/python_gpu.sh PREFIX OUT [PYTHON]      PREFIX has bin/tessera and lib
-# environment: PARTS ("cases suites small stacks programs"), PROGRAMS (options of programs.py), TIMEOUT (600 seconds for each command),
+# environment: PARTS ("cases suites calls small stacks programs"), PROGRAMS (options of programs.py), TIMEOUT (600 seconds for each command),
 # DEVICES (cuda)
 set -u
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,7 +17,7 @@ devices=${DEVICES:-cuda}
 cd "$out" || exit 2
 failed=0
 
-wanted() { [[ " ${PARTS:-cases suites small stacks programs} " == *" $1 "* ]]; }
+wanted() { [[ " ${PARTS:-cases suites calls small stacks programs} " == *" $1 "* ]]; }
 run() { # name [variables...] -- command...
   local name=$1 variables=()
   shift
@@ -54,6 +55,15 @@ if wanted suites; then
     run "suite_${suite}_alone" -- "$python" "${tests[@]}" "$suite"
     run "suite_${suite}_package" TESSERA_DEVICES="$devices" -- "$python" -m tessera_blas "${tests[@]}" "$suite" || failed=1
     on_devices "suite_${suite}_devices" "$python" -m tessera_blas "${tests[@]}" "$suite" || failed=1
+  done
+fi
+if wanted calls; then
+  for offload in always auto; do
+    for script in "many_calls.py 240" "beside_torch.py torch" "beside_torch.py package"; do
+      read -r -a command <<<"$script"
+      run "calls_${offload}_${command[0]%.py}_${command[1]}" TESSERA_DEVICES="$devices" TESSERA_OFFLOAD="$offload" -- \
+        "$python" "$source_folder/python/tests/${command[0]}" "${command[1]}" || failed=1
+    done
   done
 fi
 if wanted small; then

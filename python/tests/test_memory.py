@@ -1,5 +1,7 @@
 """Large NumPy arrays in the pool. `ours` asks the library whether an address is in it."""
 
+import pathlib
+
 import pytest
 
 BEGIN = """
@@ -326,6 +328,11 @@ before = resident()
 for _ in range(1000): work()
 assert resident() < before + 8 * 8 * LARGE
 """)
+
+
+def test_many_calls_of_functions_leave_nothing(python):
+    result = python(pathlib.Path(__file__).with_name("many_calls.py"), 40, TESSERA_DEVICES="host:2", TESSERA_OFFLOAD="always")
+    assert result.out.startswith("1680 calls")
 
 
 def test_tracemalloc_sees_arrays(memory):
