@@ -73,9 +73,11 @@ index_t slots_for_all(const Columns& call, index_t width) {
 }
 
 Outline outline_of(const Columns& call, const runtime::Machine& machine, index_t forced) {
-  // Wide panels make products of a good rate, narrow ones are soon factored.
-  constexpr index_t granule = 128, least = 256, wanted = 16;
-  const index_t widest = call.kind == PanelKind::lu ? 768 : 512;  // T costs more with the width
+  // Wide panels make products of a good rate, narrow ones are soon factored. Of QR
+  // one device alone takes wide ones, since no other device waits for its panels.
+  const bool is_wide = call.kind != PanelKind::lu && machine.devices == 1;
+  const index_t granule = 128, least = 256, wanted = is_wide ? 6 : 16;
+  const index_t widest = call.kind == PanelKind::lu || is_wide ? 768 : 512;
   const index_t chosen = std::clamp(ceil_div(call.least(), wanted * granule) * granule, least, widest);
   const index_t width =
       halved_to_fit(std::min({call.least(), forced > 0 ? forced : chosen, kernels::most_panel_columns}), machine,

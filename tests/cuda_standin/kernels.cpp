@@ -17,6 +17,7 @@
 #include "kernels/cuda/half_batch.hpp"
 #include "kernels/cuda/lu_batch.hpp"
 #include "kernels/cuda/panel_kernels.hpp"
+#include "kernels/cuda/panel_team.hpp"
 #include "kernels/cuda/product_batch.hpp"
 #include "kernels/cuda/solve_batch.hpp"
 #include "kernels/cuda/triangular_batch.hpp"
@@ -28,6 +29,7 @@
 #include "kernels/reference/reference_batch.hpp"
 #include "kernels/reference/reference_half.hpp"
 #include "kernels/reference/reference_lapack.hpp"
+#include "kernels/reference/reference_qr.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
 namespace tessera::device::cuda {
@@ -403,6 +405,15 @@ cudaError_t spread_not_finite(const Panel& columns, void* tau, PanelCopy::State*
     });
   });
 }
+std::size_t bytes_of_sums() { return 1; }
+// Few rows, so that small problems have panels for teams and panels for cuSOLVER.
+bool fits(const PanelTeam& team, const Panel& panel) {
+  return panel.n <= most_columns_of_qr_team && panel.m <= 16 * team.most_blocks;
+}
+cudaError_t factor_qr_by_team(const Panel& panel, void* tau, PanelTeam& /*team*/, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] { reference_qr(panel, tau); });
+}
+cudaError_t load_panel_team(const PanelTeam& /*team*/) { return device::cuda::load_kernel(nullptr); }
 cudaError_t interchange_rows(const PanelUpdate& update, cudaStream_t stream) {
   return cuda_standin::launch(stream, [update] {
     dispatch(update.panel.type, [&]<Scalar T>(T) {

@@ -167,6 +167,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) 
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = 163 << 10;
       break;
+    case cudaDevAttrCooperativeLaunch:
     case cudaDevAttrHostRegisterReadOnlySupported:
       *value = 1;
       break;

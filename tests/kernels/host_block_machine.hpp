@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <bit>
 #include <cmath>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "calls/level3.hpp"
+#include "kernels/block/block_team.hpp"
 #include "kernels/block/trmm_strip.hpp"
 #include "kernels/block/trsm_chain.hpp"
 #include "kernels/block/trsm_strip.hpp"
@@ -190,6 +192,57 @@ class HostWarps {
   int thread_;
   std::size_t turn_ = 0;
 };
+
+/// A thread block of a team, whose blocks run at the same time.
+template <int warps>
+class HostTeam : public HostWarps<warps, true> {
+ public:
+  HostTeam(HostBlock<warps>& threads, int thread, int block, int blocks, kernels::block::TeamMeetings& meetings)
+      : HostWarps<warps, true>(threads, thread), block_(block), blocks_(blocks), meetings_(&meetings) {}
+  int block() const { return block_; }
+  int blocks() const { return blocks_; }
+  template <class Offer>
+  Offer* offers() const {
+    return meetings_->template offers<Offer>();
+  }
+  void meet_first_warps() { meetings_->meet(*this); }
+  void meet_blocks() {
+    this->meet();
+    if (this->warp() == 0) meetings_->meet(*this);
+    this->meet();
+  }
+  int marks_set(kernels::block::Mark* marks, int most, kernels::block::Mark value) {
+    for (int i = 0; i < most; ++i) {
+      while (std::atomic_ref(marks[i]).load(std::memory_order_acquire) != value) std::this_thread::yield();
+    }
+    return most;
+  }
+  void set_mark(kernels::block::Mark* mark, kernels::block::Mark value) {
+    this->sync_warp();
+    if (this->lane() == 0) std::atomic_ref(*mark).store(value, std::memory_order_release);
+  }
+
+ private:
+  int block_, blocks_;
+  kernels::block::TeamMeetings* meetings_;
+};
+
+/// Calls run(machine) on all threads of all blocks of a team.
+template <int warps, class Run>
+void run_team(int blocks, kernels::block::TeamBoard& board, kernels::block::Mark before, Run run) {
+  std::vector<std::unique_ptr<HostBlock<warps>>> shared;
+  for (int block = 0; block < blocks; ++block) shared.push_back(std::make_unique<HostBlock<warps>>());
+  std::vector<std::thread> threads;
+  for (int block = 0; block < blocks; ++block) {
+    for (int thread = 0; thread < 32 * warps; ++thread) {
+      threads.emplace_back([&, block, thread] {
+        kernels::block::TeamMeetings meetings(&board, before);
+        run(HostTeam<warps>(*shared[static_cast<std::size_t>(block)], thread, block, blocks, meetings));
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 template <Scalar T, int columns>
 using SmallStrip = kernels::block::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;

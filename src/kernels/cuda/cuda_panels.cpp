@@ -1,12 +1,14 @@
-// Panels of LU, QR and LQ on a GPU. cuSOLVER factors them, Level 3 applies them, and our own kernels do the rest
-// (panel_kernels.hpp). cuSOLVER has no LQ: it factors the adjoint of such a panel. One object holds a handle of cuSOLVER, and for each compute stream memory for intermediate
-// results. That memory grows with the widest panels. Earlier memory stays until the device is closed, because submitted
-// work may still use it.
+// Panels of LU, QR and LQ on a GPU. cuSOLVER factors those of LU, teams of thread blocks those of QR (panel_team.hpp), Level 3
+// applies them, and our own kernels do the rest (panel_kernels.hpp). Of an LQ panel the adjoint is factored. One object
+// holds a handle of cuSOLVER, and for each compute stream memory for intermediate results. That memory grows with the
+// widest panels. Earlier memory stays until the device is closed, because submitted work may still use it.
 //
 // cuSOLVER fails at some LU panels (PanelCopy). Those are factored once more, from a copy, by the kernel of batches,
 // which pivots and divides as LAPACK does. The device decides which panels these are, so no host thread waits. For all
 // other panels the kernel receives a size of zero. The panels of a device take turns with the memory of the copy.
-// cuSOLVER may pass over a NaN in a QR panel; the columns that it would spoil are filled with NaN.
+//
+// cuSOLVER factors QR panels that no team has room for. It may pass over a NaN in one; the columns that it would spoil
+// are filled with NaN.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,6 +25,7 @@
 #include "kernels/cuda/dense_kernels.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/panel_kernels.hpp"
+#include "kernels/cuda/panel_team.hpp"
 #include "kernels/plan/panel_steps.hpp"
 
 namespace tessera::kernels::cuda {
@@ -42,6 +45,7 @@ class CudaTileOps::Panels {
     state_ = allocate(sizeof(PanelCopy::State));
     const cudaStream_t any_stream = ops_.submission(0).stream;
     ops_.check("cudaMemsetAsync", cudaMemsetAsync(state_.get(), 0, sizeof(PanelCopy::State), any_stream));
+    open_team(any_stream);
     ops_.check("cudaEventRecord", cudaEventRecord(event, any_stream));
     check("cusolverDnCreate", cusolver().Create(&handle_));
   }
@@ -102,6 +106,22 @@ class CudaTileOps::Panels {
     Submission to;
   };
 
+  void open_team(cudaStream_t stream) {
+    board_ = allocate(sizeof(block::TeamBoard));
+    sums_ = allocate(bytes_of_sums());
+    ops_.check("cudaMemsetAsync", cudaMemsetAsync(board_.get(), 0, sizeof(block::TeamBoard), stream));
+    team_.board = static_cast<block::TeamBoard*>(board_.get());
+    team_.sums = sums_.get();
+    team_.shared_bytes = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    if (attribute(cudaDevAttrCooperativeLaunch) != 0) team_.most_blocks = attribute(cudaDevAttrMultiProcessorCount);
+    ops_.check("loading the kernels of QR", load_panel_team(team_));
+  }
+  int attribute(cudaDeviceAttr which) {
+    int value = 0;
+    ops_.check("cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, ops_.device_.ordinal()));
+    return value;
+  }
+
   void factor_lu(Machine& machine, const Panel& panel) {
     int elements = 0;
     const CusolverMatrix matrix = matrix_of(panel);
@@ -122,19 +142,25 @@ class CudaTileOps::Panels {
   void factor_qr(Machine& machine, const Panel& panel, void* tau) {
     const bool by_rows = is_in_rows(panel.kind);
     Panel columns = panel;
+    columns.kind = PanelKind::qr;
     if (by_rows) {
       columns.A = provide(copy_, static_cast<std::size_t>(panel.m * panel.n) * element_bytes(panel.type));
       columns.lda = panel.m;
     }
-    int elements = 0;
-    const CusolverMatrix matrix = matrix_of(columns);
-    check("geqrf", geqrf_workspace(handle_, matrix, &elements));
-    std::byte* const info = machine.workspace(bytes_of(elements, columns.type) + info_bytes);
     const cudaStream_t stream = machine.to.stream;
     const DenseMatrix stored{panel.type, panel.n, panel.m, panel.A, panel.lda};
     const DenseMatrix adjoint{panel.type, panel.m, panel.n, columns.A, columns.lda};
     PanelCopy::State* const state = take_state(stream);
     if (by_rows) ops_.check("gelqf", transpose(stored, adjoint, stream));
+    if (fits(team_, columns)) {
+      ops_.check("geqrf", factor_qr_by_team(columns, tau, team_, stream));
+      if (by_rows) ops_.check("gelqf", transpose(adjoint, stored, stream));
+      return release_state(stream);
+    }
+    int elements = 0;
+    const CusolverMatrix matrix = matrix_of(columns);
+    check("geqrf", geqrf_workspace(handle_, matrix, &elements));
+    std::byte* const info = machine.workspace(bytes_of(elements, columns.type) + info_bytes);
     ops_.check("geqrf", find_not_finite(columns, state, stream));
     check("geqrf", geqrf(handle_, matrix, tau, info + info_bytes, elements, reinterpret_cast<int*>(info)));
     ops_.check("geqrf", spread_not_finite(columns, tau, state, stream));
@@ -225,6 +251,8 @@ class CudaTileOps::Panels {
   std::array<Space, device::compute_streams> spaces_;
   Space copy_;  // the copy of a panel; state_ is its state
   Memory state_;
+  Memory board_, sums_;
+  PanelTeam team_;
   std::unique_ptr<CUevent_st, Free> state_is_free_;
 };
 
