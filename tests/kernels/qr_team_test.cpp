@@ -1,4 +1,5 @@
-// QR factors of a panel by a team of thread blocks (src/kernels/block/qr_team.hpp), on host threads, compared with the textbook.
+// QR factors of a panel by a team of thread blocks (src/kernels/block/qr_team.hpp), on host threads, compared with the
+// textbook.
 #include "kernels/block/qr_team.hpp"
 
 #include <gtest/gtest.h>
@@ -153,7 +154,7 @@ TYPED_TEST(QrTeams, FactorPanelsByProducts) {
   check<T>(upper, By::products, "upper triangle", {12});
 }
 
-// Whatever its products do not tell enough of is left as it is.
+// A panel stays as it is if its products do not tell enough of it.
 TYPED_TEST(QrTeams, ProductsRefusePanelsWithoutDigits) {
   using T = TypeParam;
   using R = PartOf<T>;
@@ -182,6 +183,66 @@ TYPED_TEST(QrTeams, ProductsRefusePanelsWithoutDigits) {
   });
 }
 
+/// Whether each reflector is unitary: |tau|^2 |v|^2 = 2 Re(tau).
+template <Scalar T>
+bool are_unitary(const Matrix<T>& A, const std::vector<T>& tau) {
+  const auto tolerance = 2000 * static_cast<long double>(std::numeric_limits<PartOf<T>>::epsilon());
+  for (index_t k = 0; k < A.columns; ++k) {
+    const Wide<T> of = Wide<T>(tau[static_cast<std::size_t>(k)]);
+    long double square = 1;
+    for (index_t i = k + 1; i < A.rows; ++i) square += std::norm(Wide<T>(A(i, k)));
+    if (std::abs(std::norm(of) * square - 2 * std::real(of)) > tolerance) return false;
+  }
+  return true;
+}
+
+// Rows below the top that only the first column has come into all others, and cancel in what is left of them.
+TYPED_TEST(QrTeams, ProductsRefuseWhatCancelsOnTheWay) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  int refused = 0, panels = 0;
+  for (const double below : {0.0, 1e-4}) {
+    for (const double rest : {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6}) {
+      for (unsigned seed = 1; seed <= 6; ++seed) {
+        Matrix<T> A = random_matrix<T>(60, 8, seed);
+        for (index_t i = 0; i < 60; ++i) {
+          for (index_t j = 1; j < 8 && i >= 8; ++j) A(i, j) *= static_cast<R>(below);
+          A(i, 7) = A(i, 6) * static_cast<R>(0.7) + A(i, 7) * static_cast<R>(rest);
+        }
+        const std::vector<T> tau = run(A, By::products);
+        ++panels;
+        tau.empty() ? ++refused : 0;
+        EXPECT_TRUE(tau.empty() || are_unitary<T>(A, tau)) << below << ' ' << rest << " seed " << seed;
+      }
+    }
+  }
+  EXPECT_GT(refused, panels / 2);
+}
+
+// The square of a column below the top cancels to zero, and the column is not zero.
+TYPED_TEST(QrTeams, ProductsRefuseASquareThatHasVanished) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  const R little = std::sqrt(std::numeric_limits<R>::epsilon() / 4);
+  Matrix<T> A(18, 2);
+  A(1, 1) = T(16);
+  for (index_t i = 2; i < 18; ++i) {
+    A(i, 0) = T(1);
+    A(i, 1) = T(R(1) + (i % 2 == 0 ? little : -little));
+  }
+  EXPECT_TRUE(run(A, By::products).empty());
+}
+
+TYPED_TEST(QrTeams, ReflectorsThatDoNothingLeaveANaNAlone) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  Matrix<T> A = random_matrix<T>(100, 8, 9);
+  for (index_t i = 0; i < 100; ++i) A(i, 0) = T(i == 0 ? 1 : 0);
+  A(0, 3) = T(std::numeric_limits<R>::quiet_NaN());
+  run(A, By::columns);
+  for (index_t i = 1; i < 100; ++i) EXPECT_FALSE(std::isnan(std::real(A(i, 3)))) << i;
+}
+
 // Sums of squares would overflow, or vanish.
 TYPED_TEST(QrTeams, ColumnsOfAnyMagnitude) {
   using T = TypeParam;
@@ -206,7 +267,7 @@ TYPED_TEST(QrTeams, ZeroColumnsAndWhatIsLeftOfOthers) {
   check<T>(zero, By::columns, "zero column");
   check<T>(nothing, By::columns, "nothing");
   check<T>(upper, By::columns, "upper triangle", {12});
-  // What is left of the second column is as small as a number can be, and no rounding error.
+  // The rest of the second column is as small as a number can be, and no rounding error.
   small(0, 0) = T(1);
   small(0, 1) = T(1);
   for (index_t i = 1; i < 100; ++i) small(i, 1) = T(std::numeric_limits<R>::min() * static_cast<R>(i));

@@ -1,5 +1,5 @@
-// Small products on a GPU have the same bits alone and in a batch, however their operands are stored. Programs compare stacks of
-// matrices with the matrices one by one.
+// Small products on a GPU have the same bits alone and in a batch, however their operands are stored. Programs compare
+// stacks of matrices with the matrices one by one.
 #include <gtest/gtest.h>
 
 #include <cstring>

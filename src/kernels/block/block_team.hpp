@@ -1,7 +1,7 @@
 // Thread blocks that compute one problem together. All of them run at the same time, and meet in global memory.
 //
 // Each block has two marks, for odd and even meetings. A block that is one meeting ahead writes its other mark, so none
-// is overwritten that others still wait for. What a block offers lies in two places for the same reason.
+// is overwritten that others still wait for. Offers lie in two places for the same reason.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace tessera::kernels::block {
 //   int block(), blocks()         its block's number in the team, and how many there are
 //   void meet_blocks()            all of all blocks; earlier writes to global memory become visible
 //   void meet_first_warps()       the same of each block's first warp only
-//   Offer* offers<Offer>()        memory of one offer per block, of the same place for all blocks until the next meeting
-//                                 after the coming one
+//   Offer* offers<Offer>()        memory of one offer per block, at the same place for all blocks until the meeting
+//                                 after the next one
 
 inline constexpr int most_blocks_of_team = 128;
 inline constexpr std::size_t most_offer_bytes = 640;

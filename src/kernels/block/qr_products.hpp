@@ -1,19 +1,22 @@
-// QR factors of some columns of a panel from the products of these columns, computed by a team of thread blocks (block_team.hpp) in two
-// meetings, where a factorization column by column takes one for each.
+// QR factors of some columns of a panel from the products of these columns, computed by a team of thread blocks
+// (block_team.hpp) in two meetings, where a factorization column by column takes one for each.
 //
-// The rows of the panel's triangle, its top, are kept as they are; of the rows below there is the matrix of products. From both of
-// them every thread block computes all reflectors by itself, and the matrix W that makes reflectors of columns below the top:
-// V = A W. Each step takes a multiple of the current column from the others, and so changes the products and W.
+// The rows of the panel's triangle, its top, are kept as they are; of the rows below there is the matrix of products.
+// From both of them every thread block computes all reflectors by itself, and the matrix W that makes reflectors of
+// columns below the top: V = A W. Each step takes a multiple of the current column from the others, and so changes the
+// products and W.
 //
-// Where columns are nearly dependent, few digits of such products are left. What is left of a column is a sum of multiples of
-// the panel's columns. If their squares add up to too much more than its own, nothing is written, and the caller has to
-// factor column by column. The same holds for numbers that are not finite, too large or too small to be squared.
+// Where columns are nearly dependent, few digits of such products are left. So the sizes of all that is
+// taken from a column are added up. If they are too far above what is left of it, nothing is written, and the caller has
+// to factor column by column. The same holds for numbers that are not finite, too large or too small to be
+// squared.
 //
 // Sources: LAPACK's ?geqr2 and ?larfg; Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, "Roundoff error analysis of the
 // CholeskyQR2 algorithm", for what products of columns lose; Ballard, Demmel, Grigori, Jacquelin, Knight, Nguyen,
 // "Reconstructing Householder vectors from Tall-Skinny QR", for reflectors of an orthogonal matrix.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/block/block_team.hpp"
@@ -54,7 +57,7 @@ TESSERA_DEVICE Reflector<Element<R, parts>> reflector_of(const Element<R, parts>
   return reflector;
 }
 
-/// Of a column of a step, each with a thread of its own.
+/// A column of a step has so many threads at most, each for some of its rows.
 inline constexpr int most_groups_of_rows = 8;
 
 /// Columns of a thread's block of products. They are not neighbours, so that threads read neighbours.
@@ -66,14 +69,14 @@ struct QrProductsMemory {
   static constexpr int rows_at_once = 32;
   static constexpr int stage_ld = most + 1;  // else threads that store a column would share a bank
   alignas(16) E top[most][most];
-  E products[most]
-            [most];  ///< of columns below the top: conjugates of the first with the second, which is not before it
+  /// Of columns below the top: the conjugate of the first with the second, which is not before it.
+  E products[most][most];
   /// W without the scales of its columns; before that, rows of A for the sums.
-  alignas(16) E W[most * most > rows_at_once* stage_ld ? most* most : rows_at_once* stage_ld];
+  alignas(16) E W[std::max(most * most, rows_at_once* stage_ld)];
   E of_group[most_groups_of_rows][most];
   E factor[most], change[most], scale[most], beta[most], tau[most];
-  typename E::Part squares[most];  ///< of the columns below the top, as they were
-  typename E::Part lost[most_groups_of_rows];
+  /// Of a column below the top: the squares of all terms that its sums have had, and the sum of their sizes.
+  typename E::Part noise[most], size[most];
 };
 
 /// In global memory.
@@ -155,29 +158,37 @@ class QrProducts {
       }
       machine_.meet();
       load_rows(first + at_once, next);
-      if (group >= groups) continue;
-      TESSERA_NO_UNROLL
-      for (int row = group; row < at_once; row += groups) {
-        const E* const elements = memory_.W + row * Memory::stage_ld;
-        E a[of_product_block], b[of_product_block];
+      if (group < groups) add_products(memory_.W, group, left, right, sums);
+      machine_.sync_warp();
+    }
+    if (group < groups) {
+      E* const to = all_.of_block[machine_.block() * groups + group];
+      TESSERA_UNROLL
+      for (int u = 0; u < of_product_block; ++u) {
         TESSERA_UNROLL
-        for (int u = 0; u < of_product_block; ++u) {
-          a[u] = conjugate_of(elements[left + u * Sums::blocks]);
-          b[u] = elements[right + u * Sums::blocks];
-        }
-        TESSERA_UNROLL
-        for (int u = 0; u < of_product_block; ++u) {
-          TESSERA_UNROLL
-          for (int v = 0; v < of_product_block; ++v) sums[u][v] = fused(a[u], b[v], sums[u][v]);
-        }
+        for (int v = 0; v < of_product_block; ++v) to[(u * of_product_block + v) * Sums::pairs + pair] = sums[u][v];
       }
     }
-    if (group >= groups) return;
-    E* const to = all_.of_block[machine_.block() * groups + group];
-    TESSERA_UNROLL
-    for (int u = 0; u < of_product_block; ++u) {
+    machine_.sync_warp();
+  }
+
+  /// Of a group's rows of the stage, the products of columns of two blocks.
+  static TESSERA_DEVICE void add_products(const E* stage, int group, int left, int right,
+                                          E (&sums)[of_product_block][of_product_block]) {
+    TESSERA_NO_UNROLL
+    for (int row = group; row < Memory::rows_at_once; row += groups) {
+      const E* const elements = stage + row * Memory::stage_ld;
+      E a[of_product_block], b[of_product_block];
       TESSERA_UNROLL
-      for (int v = 0; v < of_product_block; ++v) to[(u * of_product_block + v) * Sums::pairs + pair] = sums[u][v];
+      for (int u = 0; u < of_product_block; ++u) {
+        a[u] = conjugate_of(elements[left + u * Sums::blocks]);
+        b[u] = elements[right + u * Sums::blocks];
+      }
+      TESSERA_UNROLL
+      for (int u = 0; u < of_product_block; ++u) {
+        TESSERA_UNROLL
+        for (int v = 0; v < of_product_block; ++v) sums[u][v] = fused(a[u], b[v], sums[u][v]);
+      }
     }
   }
 
@@ -242,7 +253,11 @@ class QrProducts {
       if (e / most == e % most) memory_.W[e].part[E::re] = 1;
     }
     machine_.meet();
-    for (int j = machine_.thread(); j < most; j += threads) memory_.squares[j] = memory_.products[j][j].part[E::re];
+    using std::sqrt;
+    for (int j = machine_.thread(); j < most; j += threads) {
+      memory_.noise[j] = memory_.products[j][j].part[E::re];
+      memory_.size[j] = sqrt(memory_.noise[j]);
+    }
     machine_.meet();
   }
 
@@ -260,21 +275,19 @@ class QrProducts {
       for (int i = k + 1 + group; i < width_; i += groups_of_rows)
         sum = fused(conjugate_of(memory_.top[i][k]), memory_.top[i][j], sum);
       memory_.of_group[group][j] = sum;
-      if (j == k) memory_.lost[group] = squares_behind(k, group);
     }
     machine_.meet();
     const E alpha = memory_.top[k][k], square = memory_.products[k][k];
-    R below = square.part[E::re], lost = 0;
+    const R noise = memory_.noise[k], size = memory_.size[k];
+    R below = square.part[E::re];
     TESSERA_UNROLL
-    for (int g = 0; g < groups_of_rows; ++g) {
-      below += memory_.of_group[g][k].part[E::re];
-      lost += memory_.lost[g];
-    }
+    for (int g = 0; g < groups_of_rows; ++g) below += memory_.of_group[g][k].part[E::re];
     R all = below;
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) all = fused(alpha.part[p], alpha.part[p], all);
-    // A NaN is in no order with any number.
-    if (!(below >= 0 && all >= least && all <= E::most_normal && lost <= most_lost * all)) return false;
+    // A NaN is in no order with any number. A sum that has cancelled to zero may have had something left.
+    const bool is_exact = noise <= most_noise * all && size * size <= most_lost * all && (below > 0 || noise == 0);
+    if (!(below >= 0 && all >= least && all <= E::most_normal && is_exact)) return false;
     const Reflector<E> reflector = reflector_of(alpha, below);
     if (is_column && group == 0) {
       if (j == k) {
@@ -293,6 +306,9 @@ class QrProducts {
         const E change = product(reflector.scale, factor);
         memory_.factor[j] = factor;
         memory_.change[j] = change;
+        const R times = absolute(change);
+        memory_.noise[j] = fused(times * times, noise, memory_.noise[j]);
+        memory_.size[j] = fused(times, size, memory_.size[j]);
       }
     }
     machine_.meet();
@@ -318,20 +334,8 @@ class QrProducts {
     return true;
   }
 
-  /// A column is now a sum of columns of A, each with a factor in W. Returns the squares of what the group's rows of W bring into
-  /// column k.
-  TESSERA_DEVICE R squares_behind(int k, int group) const {
-    R sum = 0;
-    TESSERA_NO_UNROLL
-    for (int i = group; i <= k; i += groups_of_rows) {
-      const E factor = memory_.W[i * most + k];
-      TESSERA_UNROLL
-      for (int p = 0; p < parts; ++p) sum = fused(factor.part[p] * factor.part[p], memory_.squares[i], sum);
-    }
-    return sum;
-  }
-
-  /// Computes V = A W, where A lies. Columns of V are written from the last to the first, since each needs those before it.
+  /// Computes V = A W, where A lies. Columns of V are written from the last to the first, since each needs those before
+  /// it.
   TESSERA_DEVICE void make_reflectors() {
     TESSERA_NO_UNROLL
     for (int e = machine_.thread(); e < most * most; e += threads)
@@ -382,8 +386,14 @@ class QrProducts {
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) a.part[p] += b.part[p];
   }
-  /// Of squares. Two and a half bits of the numbers are lost then.
-  static constexpr R most_lost = 32;
+  static TESSERA_DEVICE R absolute(const E& a) {
+    using std::sqrt;
+    if constexpr (parts == 1) return a.part[0] < 0 ? -a.part[0] : a.part[0];
+    return sqrt(fused(a.part[0], a.part[0], a.part[parts - 1] * a.part[parts - 1]));
+  }
+
+  /// Of squares: two and a half bits of the numbers are lost if rounding errors are independent, and five at most.
+  static constexpr R most_noise = 32, most_lost = 1024;
   /// Smaller sums of squares are not exact.
   static constexpr R least = sizeof(R) == sizeof(double) ? R(1e-280) : R(1e-24F);
 

@@ -1,15 +1,16 @@
-// QR factors of some columns of a panel, computed by a team of thread blocks (block_team.hpp), in leaves of few columns. Each thread
-// holds whole rows of the leaf in registers.
+// QR factors of some columns of a panel, computed by a team of thread blocks (block_team.hpp), in leaves of few
+// columns. Each thread holds whole rows of the leaf in registers.
 //
-// A column takes one meeting of the blocks. They add up the products of the column with itself and with all other columns of
-// the leaf, below the diagonal. From these sums and the diagonal's row follow the reflector, its effect on the columns behind, and
-// its products with the reflectors before it, of which T is made. A leaf is applied to the columns behind it in two meetings.
+// A column takes one meeting of the blocks. They add up the products of the column with itself and with all other
+// columns of the leaf, below the diagonal. From these sums and the diagonal's row follow the reflector, its effect on
+// the columns behind, and its products with the reflectors before it, of which T is made. A leaf is applied to the
+// columns behind it in two meetings.
 //
 // Columns rotate, so that one piece of code serves all of them (turning_columns.hpp): the current one is the first, and
 // those that are done follow behind the others.
 //
-// Columns are scaled by powers of two, so that no sum overflows, and once more where one would underflow. Reflectors do not
-// depend on that; R is scaled back.
+// Columns are scaled by powers of two, so that no sum overflows, and once more where one would underflow. Reflectors do
+// not depend on that; R is scaled back.
 //
 // Sources: LAPACK's ?geqr2, ?larfg and ?larft.
 #pragma once
@@ -23,7 +24,7 @@
 
 namespace tessera::kernels::block {
 
-/// What a block tells the others of one column.
+/// Sums of one column that a block tells the others.
 template <class Shape>
 struct QrOffer {
   alignas(16) typename Shape::E sums[Shape::columns];
@@ -158,6 +159,7 @@ class QrTeam {
     TESSERA_UNROLL
     for (int p = 1; p < columns; ++p)
       factor[p] = negative(product(conjugate_of(tau), fused(conjugate_of(scale), sums[p], top[p])));
+    const bool changes_others = !is_zero(tau);  // else a NaN of theirs stays alone, as in LAPACK
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
       const bool is_top = row_of(r) == k, is_below = row_of(r) > k && row_of(r) < height_;
@@ -166,7 +168,7 @@ class QrTeam {
       if (is_below) v = product(a_[r][0], scale);
       const E done = is_top ? beta : is_below ? v : a_[r][0];
       turn_group<columns>(a_[r], done, [&](int p, const E& old) {
-        return fused_if((is_top || is_below) && p < columns - k, v, factor[p], old);
+        return fused_if(changes_others && (is_top || is_below) && p < columns - k, v, factor[p], old);
       });
     }
   }

@@ -1,7 +1,7 @@
-// Panels of LU, QR and LQ on a GPU. cuSOLVER factors those of LU, teams of thread blocks those of QR (panel_team.hpp), Level 3
-// applies them, and our own kernels do the rest (panel_kernels.hpp). Of an LQ panel the adjoint is factored. One object
-// holds a handle of cuSOLVER, and for each compute stream memory for intermediate results. That memory grows with the
-// widest panels. Earlier memory stays until the device is closed, because submitted work may still use it.
+// Panels of LU, QR and LQ on a GPU. cuSOLVER factors those of LU, teams of thread blocks those of QR (panel_team.hpp),
+// Level 3 applies them, and our own kernels do the rest (panel_kernels.hpp). Of an LQ panel the adjoint is factored.
+// One object holds a handle of cuSOLVER, and for each compute stream memory for intermediate results. That memory grows
+// with the widest panels. Earlier memory stays until the device is closed, because submitted work may still use it.
 //
 // cuSOLVER fails at some LU panels (PanelCopy). Those are factored once more, from a copy, by the kernel of batches,
 // which pivots and divides as LAPACK does. The device decides which panels these are, so no host thread waits. For all

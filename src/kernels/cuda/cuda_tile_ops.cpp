@@ -20,11 +20,12 @@ bool has_legal_transpose(const Level3& call) {
 }
 
 /// So small a product is computed as a batch of one. A stack of small matrices then has the results, to the last bit,
-/// that its matrices have alone.
+/// that its matrices have alone. The last step of a large product's corner, which adds to C, is not worth loading the
+/// kernels of batches.
 bool is_one_of_a_batch(const Level3& call) {
   constexpr index_t most = 32;
-  return call.routine == Routine::gemm && call.m > 0 && call.m <= most && call.n > 0 && call.n <= most &&
-         call.k <= most;
+  return call.routine == Routine::gemm && call.beta == AnyScalar(0) && call.m > 0 && call.m <= most && call.n > 0 &&
+         call.n <= most && call.k <= most;
 }
 
 Level3Batch batch_of_one(const Level3& call) {
