@@ -1,6 +1,7 @@
 // Panels of factorizations on one GPU, through the device's tile kernels: alone, and beside products that keep it busy
-// on streams of lower rank. Milliseconds, the best and the median of some runs. usage: panel_bench [--m
-// 30000,16384,8192] [--n 768] [--kind getrf|geqrf] [--runs 7] [--plugin FILE]
+// on streams of lower rank. Milliseconds, the best and the median of some runs.
+//
+//   panel_bench [--m 30000,16384,8192] [--n 768] [--kind getrf|geqrf] [--runs 7] [--plugin FILE]
 #include <cmath>
 #include <cstdio>
 #include <cstring>

@@ -1,4 +1,4 @@
-"""Ten thousand calls from one process: right ones, refused ones and interrupted ones leave nothing behind.
+"""Ten thousand calls from one process: right ones and refused ones, from threads that end too, leave nothing behind.
 
 Run as a script, with the number of rounds; prints what the calls have left, or fails. Memory is compared between two
 halves, since pools and libraries take theirs at the beginning.

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/batch_of_one.hpp"
 #include "kernels/plan/half_blocks.hpp"
 #include "tests/half_problem.hpp"
 #include "tests/kernels/host_half_machine.hpp"
@@ -25,20 +26,8 @@ constexpr Op all_ops[] = {Op::no_trans, Op::trans, Op::conj_trans};
 /// One problem as a batch.
 template <class E>
 HalfBatch batch_of(HalfFixture<E>& fixture) {
-  const Level3 call = fixture.problem();
   HalfBatch batch{.stored = half_type_of<E>()};
-  auto& products = batch.products;
-  products.common = call;
-  products.count = 1;
-  products.m.of_all = call.m;
-  products.n.of_all = call.n;
-  products.k.of_all = call.k;
-  products.lda.of_all = call.lda;
-  products.ldb.of_all = call.ldb;
-  products.ldc.of_all = call.ldc;
-  products.A.first = call.A;
-  products.B.first = call.B;
-  products.C.first = call.C;
+  batch.products = kernels::batch_of_one(fixture.problem());
   return batch;
 }
 

@@ -27,6 +27,31 @@ struct TeamBoard {
   alignas(16) unsigned char offers[2][most_blocks_of_team * most_offer_bytes];
 };
 
+struct AddElements {
+  template <class E>
+  TESSERA_DEVICE void operator()(E& a, const E& b) const {
+    TESSERA_UNROLL
+    for (int p = 0; p < E::part_count; ++p) a.part[p] += b.part[p];
+  }
+};
+
+/// Combines value(i), of global memory, for i = begin, begin + step, ... below `end`. Several are loaded at once, since
+/// each takes long.
+template <class E, class Value, class Combine>
+TESSERA_DEVICE E combined(int begin, int end, int step, Value value, Combine combine) {
+  constexpr int at_once = 8;
+  E all{};
+  TESSERA_NO_UNROLL
+  for (int i = begin; i < end; i += at_once * step) {
+    E values[at_once];
+    TESSERA_UNROLL
+    for (int u = 0; u < at_once; ++u) values[u] = i + u * step < end ? value(i + u * step) : E{};
+    TESSERA_UNROLL
+    for (int u = 0; u < at_once; ++u) combine(all, values[u]);
+  }
+  return all;
+}
+
 /// The meetings of a team, as a thread of a block's first warp sees them.
 class TeamMeetings {
  public:

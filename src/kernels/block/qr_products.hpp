@@ -6,10 +6,9 @@
 // columns below the top: V = A W. Each step takes a multiple of the current column from the others, and so changes the
 // products and W.
 //
-// Where columns are nearly dependent, few digits of such products are left. So the sizes of all that is
-// taken from a column are added up. If they are too far above what is left of it, nothing is written, and the caller has
-// to factor column by column. The same holds for numbers that are not finite, too large or too small to be
-// squared.
+// Where columns are nearly dependent, few digits of such products are left. So the sizes of all that is taken from
+// a column are added up. If they are too far above what is left of it, nothing is written, and the caller has to factor
+// column by column. The same holds for numbers that are not finite, too large or too small to be squared.
 //
 // Sources: LAPACK's ?geqr2 and ?larfg; Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, "Roundoff error analysis of the
 // CholeskyQR2 algorithm", for what products of columns lose; Ballard, Demmel, Grigori, Jacquelin, Knight, Nguyen,
@@ -56,6 +55,10 @@ TESSERA_DEVICE Reflector<Element<R, parts>> reflector_of(const Element<R, parts>
   reflector.beta.part[E::re] = b;
   return reflector;
 }
+
+/// Smaller sums of squares are not exact.
+template <class R>
+inline constexpr R least_sum_of_squares = sizeof(R) == sizeof(double) ? R(1e-280) : R(1e-24F);
 
 /// A column of a step has so many threads at most, each for some of its rows.
 inline constexpr int most_groups_of_rows = 8;
@@ -217,20 +220,8 @@ class QrProducts {
     TESSERA_NO_UNROLL
     for (int e = machine_.block() * threads + machine_.thread(); e < Sums::pairs * Sums::of_pair;
          e += machine_.blocks() * threads) {
-      constexpr int at_once = 8;  // since each load takes long
-      E sum{};
-      TESSERA_NO_UNROLL
-      for (int b = 0; b < count; b += at_once) {
-        E values[at_once];
-        TESSERA_UNROLL
-        for (int u = 0; u < at_once; ++u) values[u] = b + u < count ? all_.of_block[b + u][e] : E{};
-        TESSERA_UNROLL
-        for (int u = 0; u < at_once; ++u) {
-          TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) sum.part[p] += values[u].part[p];
-        }
-      }
-      all_.all[e] = sum;
+      all_.all[e] = combined<E>(
+          0, count, 1, [&](int b) { return all_.of_block[b][e]; }, AddElements());
     }
   }
 
@@ -287,7 +278,7 @@ class QrProducts {
     for (int p = 0; p < parts; ++p) all = fused(alpha.part[p], alpha.part[p], all);
     // A NaN is in no order with any number. A sum that has cancelled to zero may have had something left.
     const bool is_exact = noise <= most_noise * all && size * size <= most_lost * all && (below > 0 || noise == 0);
-    if (!(below >= 0 && all >= least && all <= E::most_normal && is_exact)) return false;
+    if (!(below >= 0 && all >= least_sum_of_squares<R> && all <= E::most_normal && is_exact)) return false;
     const Reflector<E> reflector = reflector_of(alpha, below);
     if (is_column && group == 0) {
       if (j == k) {
@@ -297,10 +288,7 @@ class QrProducts {
       } else {
         E sum = memory_.products[k][j];
         TESSERA_UNROLL
-        for (int g = 0; g < groups_of_rows; ++g) {
-          TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) sum.part[p] += memory_.of_group[g][j].part[p];
-        }
+        for (int g = 0; g < groups_of_rows; ++g) AddElements()(sum, memory_.of_group[g][j]);
         const E factor =
             product(conjugate_of(reflector.tau), fused(conjugate_of(reflector.scale), sum, memory_.top[k][j]));
         const E change = product(reflector.scale, factor);
@@ -315,7 +303,7 @@ class QrProducts {
     if (is_column && j > k) {
       const E factor = negative(memory_.factor[j]), change = negative(memory_.change[j]);
       const E own = memory_.products[k][j];
-      if (group == 0) add(memory_.top[k][j], factor);
+      if (group == 0) AddElements()(memory_.top[k][j], factor);
       TESSERA_NO_UNROLL
       for (int i = k + 1 + group; i < width_; i += groups_of_rows)
         memory_.top[i][j] = fused(memory_.top[i][k], change, memory_.top[i][j]);
@@ -382,10 +370,6 @@ class QrProducts {
     for (int j = machine_.thread(); j < width_; j += threads) machine_.in_global(tau)[j] = memory_.tau[j];
   }
 
-  static TESSERA_DEVICE void add(E& a, const E& b) {
-    TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) a.part[p] += b.part[p];
-  }
   static TESSERA_DEVICE R absolute(const E& a) {
     using std::sqrt;
     if constexpr (parts == 1) return a.part[0] < 0 ? -a.part[0] : a.part[0];
@@ -394,8 +378,6 @@ class QrProducts {
 
   /// Of squares: two and a half bits of the numbers are lost if rounding errors are independent, and five at most.
   static constexpr R most_noise = 32, most_lost = 1024;
-  /// Smaller sums of squares are not exact.
-  static constexpr R least = sizeof(R) == sizeof(double) ? R(1e-280) : R(1e-24F);
 
   Memory& memory_;
   Sums& all_;

@@ -142,7 +142,7 @@ class QrTeam {
 
   TESSERA_DEVICE void eliminate(int k) {
     sum_products(k);
-    if (real_of(memory_.sums[turn_][0]) < least_sum) {
+    if (real_of(memory_.sums[turn_][0]) < least_sum_of_squares<R>) {
       rescale(k);
       sum_products(k);
     }
@@ -206,12 +206,7 @@ class QrTeam {
     }
   }
 
-  struct Add {
-    TESSERA_DEVICE void operator()(E& a, const E& b) const {
-      TESSERA_UNROLL
-      for (int p = 0; p < parts; ++p) a.part[p] += b.part[p];
-    }
-  };
+  using Add = AddElements;
   struct Raise {
     TESSERA_DEVICE void operator()(E& a, const E& b) const { raise(a, b); }
   };
@@ -237,7 +232,7 @@ class QrTeam {
         if (machine_.block() == 0) mine.row[column] = memory_.row[turn_][column];
       }
       machine_.meet_first_warps();
-      sum = combined(
+      sum = combined<E>(
           group, machine_.blocks(), lanes_of_column, [&](int b) { return offers[b].sums[column]; }, combine);
       sum = over_groups(sum, combine);
       if (group == 0) {
@@ -246,22 +241,6 @@ class QrTeam {
       }
     }
     machine_.meet();
-  }
-
-  /// Of values begin, begin + step, ... below `end`. Several are loaded at once, since each takes long.
-  template <class Value, class Combine>
-  static TESSERA_DEVICE E combined(int begin, int end, int step, Value value, Combine combine) {
-    constexpr int at_once = 8;
-    E all{};
-    TESSERA_NO_UNROLL
-    for (int b = begin; b < end; b += at_once * step) {
-      E values[at_once];
-      TESSERA_UNROLL
-      for (int u = 0; u < at_once; ++u) values[u] = b + u * step < end ? value(b + u * step) : E{};
-      TESSERA_UNROLL
-      for (int u = 0; u < at_once; ++u) combine(all, values[u]);
-    }
-    return all;
   }
 
   /// Of lanes with the same column.
@@ -307,25 +286,18 @@ class QrTeam {
       }
       return value;
     };
-    TESSERA_NO_UNROLL
-    for (int first = 0; first < count; first += at_once) {
-      E rows[at_once][rows_of_thread];
-      load_behind(C, ldc, first, count, rows);
+    for_columns_behind(C, ldc, count, [&](int column, const E(&rows)[rows_of_thread]) {
+      E sums[columns] = {};
       TESSERA_UNROLL
-      for (int u = 0; u < at_once; ++u) {
-        if (first + u >= count) break;
-        E sums[columns] = {};
+      for (int r = 0; r < rows_of_thread; ++r) {
         TESSERA_UNROLL
-        for (int r = 0; r < rows_of_thread; ++r) {
-          TESSERA_UNROLL
-          for (int j = 0; j < columns; ++j)
-            sums[j] = fused_if(is_of_reflector(r, j, width), conjugate_of(v(r, j)), rows[u][r], sums[j]);
-        }
-        combine_lanes(sums, Add());
-        if (machine_.lane() % lanes_of_column == 0)
-          memory_.behind[machine_.warp()][first + u][machine_.lane() / lanes_of_column] = sums[0];
+        for (int j = 0; j < columns; ++j)
+          sums[j] = fused_if(is_of_reflector(r, j, width), conjugate_of(v(r, j)), rows[r], sums[j]);
       }
-    }
+      combine_lanes(sums, Add());
+      if (machine_.lane() % lanes_of_column == 0)
+        memory_.behind[machine_.warp()][column][machine_.lane() / lanes_of_column] = sums[0];
+    });
     machine_.meet();
     TESSERA_NO_UNROLL
     for (int e = machine_.thread(); e < count * columns; e += Shape::threads) {
@@ -337,7 +309,7 @@ class QrTeam {
     machine_.meet_blocks();
     TESSERA_NO_UNROLL
     for (int e = machine_.thread(); e < count * columns; e += Shape::threads) {
-      memory_.behind[0][e / columns][e % columns] = combined(
+      memory_.behind[0][e / columns][e % columns] = combined<E>(
           0, machine_.blocks(), 1, [&](int b) { return all_.of_block[b][e / columns][e % columns]; }, Add());
     }
     machine_.meet();
@@ -350,6 +322,23 @@ class QrTeam {
       memory_.applied[c][j] = negative(sum);
     }
     machine_.meet();
+    for_columns_behind(C, ldc, count, [&](int column, const E(&rows)[rows_of_thread]) {
+      TESSERA_UNROLL
+      for (int r = 0; r < rows_of_thread; ++r) {
+        E element = rows[r];
+        TESSERA_UNROLL
+        for (int j = 0; j < columns; ++j)
+          element = fused_if(is_of_reflector(r, j, width), v(r, j), memory_.applied[column][j], element);
+        if (row_of(r) < height_) C[row_of(r) + column * ldc] = element;
+      }
+    });
+    // The next leaf has its rows in other threads.
+    machine_.meet_blocks();
+  }
+
+  /// Calls f(column, the thread's rows of it) for each column behind a leaf. Elements of several are loaded at once.
+  template <class F>
+  TESSERA_DEVICE void for_columns_behind(const E* C, index_t ldc, int count, F f) const {
     TESSERA_NO_UNROLL
     for (int first = 0; first < count; first += at_once) {
       E rows[at_once][rows_of_thread];
@@ -357,22 +346,13 @@ class QrTeam {
       TESSERA_UNROLL
       for (int u = 0; u < at_once; ++u) {
         if (first + u >= count) break;
-        TESSERA_UNROLL
-        for (int r = 0; r < rows_of_thread; ++r) {
-          E element = rows[u][r];
-          TESSERA_UNROLL
-          for (int j = 0; j < columns; ++j)
-            element = fused_if(is_of_reflector(r, j, width), v(r, j), memory_.applied[first + u][j], element);
-          if (row_of(r) < height_) C[row_of(r) + (first + u) * ldc] = element;
-        }
+        f(first + u, rows[u]);
       }
     }
-    // The next leaf has its rows in other threads.
-    machine_.meet_blocks();
   }
-
-  static constexpr int at_once = 4;  ///< columns behind a leaf, whose elements take long to come
-  TESSERA_DEVICE void load_behind(const E* C, index_t ldc, int first, int count, E (&rows)[at_once][rows_of_thread]) {
+  static constexpr int at_once = 4;
+  TESSERA_DEVICE void load_behind(const E* C, index_t ldc, int first, int count,
+                                  E (&rows)[at_once][rows_of_thread]) const {
     TESSERA_UNROLL
     for (int u = 0; u < at_once; ++u) {
       TESSERA_UNROLL
@@ -406,9 +386,6 @@ class QrTeam {
     for (int distance = lanes_of_column / 2; distance > 0; distance /= 2)
       combine(values[0], from_lane(values[0], lane ^ distance));
   }
-
-  /// Sums of squares below it are less exact.
-  static constexpr R least_sum = sizeof(R) == sizeof(double) ? R(1e-280) : R(1e-24F);
 
   static TESSERA_DEVICE R real_of(const E& a) { return a.part[E::re]; }
   static TESSERA_DEVICE void raise(E& largest, const E& a) {

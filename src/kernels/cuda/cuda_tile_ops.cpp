@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "device/cuda/nvtx_range.hpp"
+#include "kernels/batch_of_one.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/plan/cholesky_blocks.hpp"
@@ -26,22 +27,6 @@ bool is_one_of_a_batch(const Level3& call) {
   constexpr index_t most = 32;
   return call.routine == Routine::gemm && call.beta == AnyScalar(0) && call.m > 0 && call.m <= most && call.n > 0 &&
          call.n <= most && call.k <= most;
-}
-
-Level3Batch batch_of_one(const Level3& call) {
-  Level3Batch batch;
-  batch.common = call;
-  batch.count = 1;
-  batch.m.of_all = call.m;
-  batch.n.of_all = call.n;
-  batch.k.of_all = call.k;
-  batch.lda.of_all = call.lda;
-  batch.ldb.of_all = call.ldb;
-  batch.ldc.of_all = call.ldc;
-  batch.A.first = call.A;
-  batch.B.first = call.B;
-  batch.C.first = call.C;
-  return batch;
 }
 
 }  // namespace
