@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
     std::byte* const products = slab + (std::size_t{4} << 30);
     std::byte* const tail = slab + (std::size_t{3} << 30);
     const kernels::Panel panel{of, ScalarType::d, m, n, slab, m, tail};
-    const index_t columns = of == kernels::PanelKind::lu ? n : 64;
+    const index_t columns = of == kernels::PanelKind::lu ? n : kernels::columns_of_part;
     const auto load = [&] {
       device.copy_up({slab, m * size}, {reinterpret_cast<std::byte*>(A.data()), m * size}, {m * size, n});
       finish(device, {StreamKind::up});

@@ -45,9 +45,9 @@ struct DenseOutcome {
 class DenseSolver {
  public:
   virtual ~DenseSolver() = default;
-  /// Loads the libraries and kernels for whole problems, once. It runs on the caller's thread, which may hold the
+  /// Loads the libraries and kernels for a routine's problems, once. It runs on the caller's thread, which may hold the
   /// loader's lock. Thread-safe. @throws NotAvailable if there is no solver, OutOfDeviceMemory, DeviceLost
-  virtual void load() = 0;
+  virtual void load(Routine routine) = 0;
   /// The best algorithm here for a problem's singular values.
   virtual SvdAlgorithm choose_svd(const LapackCall& problem) const = 0;
   /// The memory that run() needs. The addresses in the problem are those that the matrices will have.

@@ -30,6 +30,10 @@ constexpr bool is_in_rows(PanelKind kind) { return kind == PanelKind::lq; }
 /// Columns of a panel. A GPU's thread block has room for that many threads.
 inline constexpr index_t most_panel_columns = 1024;
 
+/// Columns of a QR panel, or rows of an LQ panel, that are factored at once, before they are applied to the rest of the
+/// panel. A team of a GPU's thread blocks holds as many in shared memory, and products wait for no longer launch.
+inline constexpr index_t columns_of_part = 64;
+
 struct Panel {
   PanelKind kind = PanelKind::lu;
   ScalarType type = ScalarType::d;

@@ -55,9 +55,6 @@ struct Columns {
   index_t least() const { return std::min(m, n); }
 };
 
-/// One step of a QR or LQ panel factors so many columns. A long launch of many small kernels would hold up products.
-constexpr index_t columns_at_once = 64;
-
 std::size_t bytes_of_column(const Columns& call, index_t columns) {
   const index_t elements = call.m * columns * static_cast<index_t>(element_bytes(call.type));
   return static_cast<std::size_t>(cache::tail_offset(elements) + kernels::tail_bytes(call.kind, call.type, columns));
@@ -148,7 +145,7 @@ class BlockColumns final : public TiledGraph {
 
  private:
   index_t width() const { return tiling.n; }
-  index_t columns_at_once() const { return kind_ == PanelKind::lu ? width() : routines::columns_at_once; }
+  index_t columns_at_once() const { return kind_ == PanelKind::lu ? width() : kernels::columns_of_part; }
   bool is_panel(TaskId task) const { return task < panels_; }
 
   Span columns_of(TaskId task) const {

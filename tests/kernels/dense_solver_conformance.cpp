@@ -49,7 +49,7 @@ class DenseSolverConformance : public ::testing::TestWithParam<test::BackendPara
 TEST_P(DenseSolverConformance, LargestElementsOfWhatIsRead) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   std::byte* const slab = opened.device(0).reserve(std::size_t{4} << 20);
-  opened.accelerators[0].solver->load();
+  opened.accelerators[0].solver->load(Routine::heevd);
   for (const ScalarType type : test::all_types) {
     dispatch(type, [&]<Scalar T>(T) {
       using Real = decltype(std::abs(T{}));
@@ -94,7 +94,7 @@ TEST_P(DenseSolverConformance, SpaceIsTold) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   std::byte* const slab = opened.device(0).reserve(std::size_t{4} << 20);
   kernels::DenseSolver& solver = *opened.accelerators[0].solver;
-  solver.load();
+  solver.load(Routine::gesdd);
   LapackCall problem{.routine = Routine::gesdd, .u = VectorJob::thin, .vt = VectorJob::thin, .m = 40, .n = 60};
   problem.A = problem.U = problem.VT = problem.values = slab;
   problem.lda = problem.ldu = 40;
@@ -106,7 +106,7 @@ TEST(HostDenseSolver, MatricesLieInItsMemory) {
   test::OpenedDevices opened = test::open_host_devices(1, {HostDeviceSettings{}}, test::cpu_blas());
   std::byte* const slab = opened.device(0).reserve(std::size_t{1} << 20);
   kernels::DenseSolver& solver = *opened.accelerators[0].solver;
-  solver.load();
+  solver.load(Routine::potri);
   std::vector<double> elsewhere(100);
   LapackCall problem{.routine = Routine::potri, .n = 10, .A = elsewhere.data(), .lda = 10};
   auto* const telling = reinterpret_cast<DenseTelling*>(slab);

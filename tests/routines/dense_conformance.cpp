@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "kernels/reference/reference.hpp"
 #include "routines/dense_solvers.hpp"
+#include "routines/lapack.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/dense_fixture.hpp"
 #include "tests/device/backends.hpp"
@@ -257,6 +258,31 @@ TEST_P(DenseConformance, LeastSquaresByThePolarAlgorithm) {
   for (const auto& [m, n] : {std::pair<index_t, index_t>{64, 64}, {90, 40}, {40, 90}}) {
     expect_right(*runtime, {.routine = Routine::gelsd, .m = m, .n = n, .k = 5, .rcond = 1e-4},
                  kernels::SvdAlgorithm::polar);
+  }
+}
+
+TEST_P(DenseConformance, LeastSquaresLeaveTheFactorsOfQrAndLq) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  if (GetParam().kind == test::BackendParam::Kind::host) GTEST_SKIP() << "the CPU's LAPACK has other panels";
+  const auto runtime = runtime_over(opened);
+  for (const auto& [m, n] : shapes) {
+    const ReflectorStorage storage = m < n ? ReflectorStorage::rows : ReflectorStorage::columns;
+    for (const ScalarType type : scalar_types) {
+      dispatch(type, [&, m = m, n = n]<Scalar T>(T) {
+        test::DenseFixture<T> fixture({.routine = Routine::gels, .m = m, .n = n, .k = 2}, 9);
+        const auto elements = [&, m = m, n = n] {
+          std::vector<T> A;
+          for (index_t j = 0; j < n; ++j) {
+            for (index_t i = 0; i < m; ++i) A.push_back(fixture.at(LapackSlot::A, i, j));
+          }
+          return A;
+        };
+        std::vector<T> factored = elements(), tau(static_cast<std::size_t>(std::min(m, n)));
+        qr(*runtime, {type, m, n, factored.data(), m, tau.data(), storage});
+        ASSERT_EQ(solve_dense(*runtime, fixture.problem()).info, 0);
+        EXPECT_TRUE(elements() == factored) << fixture.problem();
+      });
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/cuda_dense_solver.hpp"
 #include "kernels/cuda/dense_kernels.hpp"
+#include "kernels/plan/panel_steps.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -125,6 +126,7 @@ struct CudaDenseSolver::LeastSquaresPlan {
     product.m = most, product.n = p.k, product.k = least;
     product.A = tall.A, product.lda = tall.lda;
     product.tau = parts.take<void>(static_cast<std::size_t>(least) * element_bytes(p.type));
+    tail = parts.take(static_cast<std::size_t>(tail_bytes(PanelKind::qr, p.type, panel_columns)));
     if (p.routine != Routine::gelsd) return;
     rank = parts.take<std::int64_t>(sizeof(std::int64_t));
     R = parts.matrix(p.type, least, least);
@@ -136,17 +138,21 @@ struct CudaDenseSolver::LeastSquaresPlan {
     svd.U = U.A, svd.V = V.A;
     svd.ldu = svd.ldv = least;
   }
-  CusolverMatrix factored() const { return {tall.type, narrow(tall.m), narrow(tall.n), tall.A, narrow(tall.lda)}; }
+  /// The first panel of the tall matrix.
+  Panel first_panel() const { return {PanelKind::qr, tall.type, tall.m, panel_columns, tall.A, tall.lda, tail}; }
   /// The operation that yields the adjoint of V from the stored matrix.
   Op adjoint_of_v() const { return is_polar ? Op::conj_trans : Op::no_trans; }
+
+  static constexpr index_t panel_columns = 512;
 
   bool is_flipped, is_polar;
   Op op;  ///< the problem's operation, relative to `tall`
   Parts parts;
   DenseMatrix tall, R, U, V, W;  ///< V of QR iteration is its adjoint
   TallSvd svd;
-  LapackCall product;   ///< the product with Q
-  int* info = nullptr;  ///< info of the parts that report nothing but wrong arguments
+  LapackCall product;         ///< the product with Q
+  std::byte* tail = nullptr;  ///< of the current panel
+  int* info = nullptr;        ///< info of the parts that report nothing but wrong arguments
   std::int64_t* rank = nullptr;
 };
 
@@ -180,10 +186,7 @@ DenseSpace CudaDenseSolver::composed_space(const LapackCall& p, SvdAlgorithm alg
     case Routine::gelsd: {
       const LeastSquaresPlan plan(p, algorithm, any);
       own_bytes = plan.parts.bytes();
-      add_problem(plan.product);
-      int elements = 0;
-      const cusolverStatus_t status = geqrf_workspace(dn_.handle, plan.factored(), &elements);
-      add(status, {.device_bytes = static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(p.type)});
+      if (plan.op != Op::no_trans) add_problem(plan.product);
       if (p.routine == Routine::gels) break;
       DenseSpace part;
       const cusolverStatus_t of_svd = svd_space(dn_, plan.svd, algorithm, &part);
@@ -287,17 +290,11 @@ void CudaDenseSolver::invert_by_factors(const LapackCall& p, const DenseWorkspac
 void CudaDenseSolver::solve_least_squares(const LapackCall& p, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
                                           DenseTelling* telling, DenseOutcome* outcome) {
   const LeastSquaresPlan plan(p, algorithm, workspace.on_device);
-  const char* const name = name_of(p.routine, p.type);
   const DenseWorkspace rest = plan.parts.behind(workspace);
   const index_t most = plan.tall.m, least = plan.tall.n;
   const DenseMatrix A = matrix_of_a(p, p.m, p.n), X = rows_of_b(p, 0, least, p.k);
-  const auto multiply_by_q = [&] { require(name, solve_problem(dn_, plan.product, rest, plan.info, nullptr)); };
   if (plan.is_flipped) require("transpose", transpose(A, plan.tall, stream_));
-  const std::size_t elements = rest.space.device_bytes / element_bytes(p.type);
-  constexpr std::size_t most_elements = INT32_MAX;
-  require(name, geqrf(dn_.handle, plan.factored(), plan.product.tau, rest.on_device,
-                      static_cast<int>(std::min(elements, most_elements)), plan.info));
-  if (plan.op == Op::no_trans) multiply_by_q();
+  factor_tall(p, plan);
   if (p.routine == Routine::gelsd) {
     divide_by_triangle(p, algorithm, plan, rest, telling, outcome);
   } else {
@@ -314,10 +311,33 @@ void CudaDenseSolver::solve_least_squares(const LapackCall& p, SvdAlgorithm algo
   }
   if (plan.op != Op::no_trans) {
     if (most > least) multiply(zero(rows_of_b(p, least, most - least, p.k)));
-    multiply_by_q();
+    require(name_of(p.routine, p.type), solve_problem(dn_, plan.product, rest, plan.info, nullptr));
   }
   if (plan.is_flipped && p.routine == Routine::gels) require("transpose", transpose(plan.tall, A, stream_));
   require("norms", find_largest(rows_of_b(p, 0, most, p.k), Part::full, false, telling->largest + 1, stream_));
+}
+
+void CudaDenseSolver::factor_tall(const LapackCall& p, const LeastSquaresPlan& plan) {
+  const auto element = static_cast<index_t>(element_bytes(p.type));
+  const auto apply = [&](const PanelUpdate& all) {
+    // W of an application to some columns is small enough for the memory that panels have.
+    constexpr index_t most_columns = 2048;
+    for (index_t at = 0; at < all.n; at += most_columns) {
+      PanelUpdate part = all;
+      part.n = std::min(most_columns, all.n - at);
+      part.C = plan::element_at(all.C, all.ldc, p.type, 0, at);
+      products_.apply_panel(compute_stream_, part);
+    }
+  };
+  const auto factor = [&](const Panel& panel, index_t first) {
+    for (index_t at = 0; at < panel.n; at += columns_of_part)
+      products_.factor_panel(compute_stream_, panel, at, std::min(columns_of_part, panel.n - at));
+    auto* const tau = static_cast<std::byte*>(plan.product.tau) + first * element;
+    require("cudaMemcpyAsync", cudaMemcpyAsync(tau, tau_of(panel), static_cast<std::size_t>(panel.n * element),
+                                               cudaMemcpyDeviceToDevice, stream_));
+    if (plan.op == Op::no_trans) apply({panel, p.k, rows_of_b(p, first, panel.m, p.k).A, p.ldb});
+  };
+  plan::factor_qr_matrix(plan.first_panel(), plan.tall.n, factor, apply);
 }
 
 // With R = U S V^H: X = V (S^+ (U^H B)). With R^H, whose U is V: X = U (S^+ (V^H B)).

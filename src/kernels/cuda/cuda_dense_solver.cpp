@@ -98,7 +98,8 @@ CudaDenseSolver::~CudaDenseSolver() {
   static_cast<void>(cusolver().Destroy(dn_.handle));
 }
 
-void CudaDenseSolver::load() {
+void CudaDenseSolver::load(Routine routine) {
+  if (is_least_squares(routine)) products_.load_panels();
   const std::lock_guard lock(mutex_);
   if (dn_.params != nullptr) return;
   const CusolverLibrary& library = cusolver();

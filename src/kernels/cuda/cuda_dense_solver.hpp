@@ -24,7 +24,7 @@ class CudaDenseSolver final : public DenseSolver {
   CudaDenseSolver(const CudaDenseSolver&) = delete;
   CudaDenseSolver& operator=(const CudaDenseSolver&) = delete;
 
-  void load() override;
+  void load(Routine routine) override;
   SvdAlgorithm choose_svd(const LapackCall& problem) const override;
   DenseSpace space(const LapackCall& problem, SvdAlgorithm algorithm) override;
   void measure(int compute_stream, const LapackCall& problem, DenseTelling* telling) override;
@@ -52,6 +52,8 @@ class CudaDenseSolver final : public DenseSolver {
   void invert_by_factors(const LapackCall& problem, const DenseWorkspace& workspace);
   void solve_least_squares(const LapackCall& problem, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
                            DenseTelling* telling, DenseOutcome* outcome);
+  /// Factors the tall matrix. Of a problem without an operation it also multiplies B by Q^H.
+  void factor_tall(const LapackCall& problem, const LeastSquaresPlan& plan);
   void divide_by_triangle(const LapackCall& problem, SvdAlgorithm algorithm, const LeastSquaresPlan& plan,
                           const DenseWorkspace& rest, DenseTelling* telling, DenseOutcome* outcome);
   void multiply(const Level3& call);

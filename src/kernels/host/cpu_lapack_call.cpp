@@ -67,27 +67,18 @@ int compute_in_lapack(const CpuBlas& blas, const LapackCall& call, DenseOutcome&
 
 /// Panel by panel. @throws std::bad_alloc
 void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, const LapackCall& call) {
-  constexpr index_t most_columns = 64;
   const auto element = static_cast<index_t>(element_bytes(call.type));
   const PanelKind kind = is(call.routine, in_rows) ? PanelKind::lq : PanelKind::qr;
-  const index_t least = std::min(call.m, call.n);
   const auto [m, n] = is_in_rows(kind) ? std::pair{call.n, call.m} : std::pair{call.m, call.n};  // of A^H for LQ
-  std::vector<AnyScalar> tail(static_cast<std::size_t>(tail_bytes(kind, call.type, most_columns)) / sizeof(AnyScalar) +
-                              1);
-  for (index_t first = 0; first < least; first += most_columns) {
-    const index_t columns = std::min(most_columns, least - first);
-    const Panel panel{.kind = kind,
-                      .type = call.type,
-                      .m = m - first,
-                      .n = columns,
-                      .A = plan::element_at(call.A, call.lda, call.type, first, first),
-                      .lda = call.lda,
-                      .tail = tail.data()};
-    factor_panel(panel, 0, columns, compute);
-    std::copy_n(tau_of(panel), columns * element, static_cast<std::byte*>(call.tau) + first * element);
-    if (const index_t behind = first + columns; behind < n)
-      apply_panel({panel, n - behind, plan::element_of(panel, call.A, call.lda, first, behind), call.lda}, compute);
-  }
+  const auto most_bytes = static_cast<std::size_t>(tail_bytes(kind, call.type, columns_of_part));
+  std::vector<AnyScalar> tail(most_bytes / sizeof(AnyScalar) + 1);
+  const Panel first{
+      .kind = kind, .type = call.type, .m = m, .n = columns_of_part, .A = call.A, .lda = call.lda, .tail = tail.data()};
+  const auto factor = [&](const Panel& panel, index_t at) {
+    factor_panel(panel, 0, panel.n, compute);
+    std::copy_n(tau_of(panel), panel.n * element, static_cast<std::byte*>(call.tau) + at * element);
+  };
+  plan::factor_qr_matrix(first, n, factor, [&](const PanelUpdate& update) { apply_panel(update, compute); });
 }
 
 index_t factor_qr(const CpuBlas* blas, const LapackCall& call) {

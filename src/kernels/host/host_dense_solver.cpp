@@ -9,7 +9,7 @@
 
 namespace tessera::kernels {
 
-void HostDenseSolver::load() {
+void HostDenseSolver::load(Routine /*routine*/) {
   const std::lock_guard lock(mutex_);
   if (lapack_) return;
   if (!blas_) throw NotAvailable("a host device without a CPU BLAS has no LAPACK");

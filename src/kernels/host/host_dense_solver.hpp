@@ -16,7 +16,7 @@ class HostDenseSolver final : public DenseSolver {
   HostDenseSolver(device::HostDevice& device, std::shared_ptr<const CpuBlas> blas)
       : device_(device), blas_(std::move(blas)) {}
 
-  void load() override;
+  void load(Routine routine) override;
   SvdAlgorithm choose_svd(const LapackCall& /*problem*/) const override { return SvdAlgorithm::qr_iteration; }
   DenseSpace space(const LapackCall& problem, SvdAlgorithm algorithm) override;
   void measure(int compute_stream, const LapackCall& problem, DenseTelling* telling) override;

@@ -199,4 +199,22 @@ void factor_qr(Machine& machine, const Panel& panel, index_t first, index_t colu
   apply_qr(machine, {part, rest, element_of(panel, panel.A, panel.lda, first, behind), panel.lda});
 }
 
+/// Factors a matrix of n columns, QR or LQ, panel by panel in its place. One tail serves all panels in turn.
+/// @param first the first panel at its full width, m rows of the matrix high
+/// @param factor (panel, its first column): factors the panel, and keeps what is wanted of its tail
+/// @param apply (PanelUpdate): the columns behind a panel
+template <class Factor, class Apply>
+void factor_qr_matrix(const Panel& first, index_t n, Factor factor, Apply apply) {
+  const index_t least = std::min(first.m, n);
+  for (index_t at = 0; at < least; at += first.n) {
+    Panel panel = first;
+    panel.m = first.m - at;
+    panel.n = std::min(first.n, least - at);
+    panel.A = element_at(first.A, first.lda, first.type, at, at);
+    factor(panel, at);
+    if (const index_t behind = at + panel.n; behind < n)
+      apply(PanelUpdate{panel, n - behind, element_of(first, first.A, first.lda, at, behind), first.lda});
+  }
+}
+
 }  // namespace tessera::kernels::plan

@@ -41,7 +41,7 @@ void WholeJob::load() {
     if (!may_try_[d]) continue;
     try {
       if (solver == nullptr) throw NotAvailable("a device solves no problems whole");
-      solver->load();
+      solver->load(problem_.routine);
     } catch (const Error& error) {
       may_try_[d] = false;
       why = error.what();
