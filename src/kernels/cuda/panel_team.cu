@@ -57,6 +57,9 @@ struct Setup {
   };
 };
 
+/// So few rows take little time column by column, and keep all digits.
+constexpr index_t rows_without_products = 2 * most_columns_of_qr_team;
+
 template <class Setup>
 __global__ void __launch_bounds__(Setup::threads, 1)
     team_qr(typename Setup::E* A, index_t lda, index_t m, int n, typename Setup::E* tau, typename Setup::Sums* sums,
@@ -64,7 +67,9 @@ __global__ void __launch_bounds__(Setup::threads, 1)
   extern __shared__ __align__(16) unsigned char bytes[];
   block::TeamMeetings meetings(board, before);
   auto& memory = *reinterpret_cast<typename Setup::Memory*>(bytes);
-  if (typename Setup::Products(memory.products, sums->products, GpuTeam(meetings)).run(A, lda, m, n, tau)) return;
+  if (m > rows_without_products &&
+      typename Setup::Products(memory.products, sums->products, GpuTeam(meetings)).run(A, lda, m, n, tau))
+    return;
   typename Setup::Columns(memory.columns, sums->columns, GpuTeam(meetings)).run(A, lda, m, n, tau);
 }
 
