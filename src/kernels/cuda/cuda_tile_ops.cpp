@@ -70,8 +70,11 @@ void CudaTileOps::destroy() noexcept {
     if (handle != nullptr) static_cast<void>(cublas().Destroy(handle));
     handle = nullptr;
   }
-  if (info_ != nullptr && cudaFree(info_) != cudaSuccess) device::cuda::forget_error();
+  for (void* const memory : {static_cast<void*>(info_), static_cast<void*>(chain_memory_)}) {
+    if (memory != nullptr && cudaFree(memory) != cudaSuccess) device::cuda::forget_error();
+  }
   info_ = nullptr;
+  chain_memory_ = nullptr;
 }
 
 void CudaTileOps::check(const char* what, cublasStatus_t status) {
@@ -95,8 +98,8 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
   if (!device_.accepts_work(stream)) return;
   const device::cuda::NvtxRange range(name);
   const CurrentContext current(device_.context());
-  const Outcome outcome = kernels_.submit(
-      call, {handles_[static_cast<std::size_t>(compute_stream)], device_.stream(stream), nullptr, 0, true});
+  if (call.routine == Routine::trsm && Level3Kernels::takes_chain(call)) provide_chains();
+  const Outcome outcome = kernels_.submit(call, submission(compute_stream));
   check(name, outcome.cublas);
   check(name, outcome.cuda);
 }
@@ -155,7 +158,32 @@ void CudaTileOps::factor(int compute_stream, const TileFactorization& tile) {
 
 Submission CudaTileOps::submission(int compute_stream) {
   return {handles_[static_cast<std::size_t>(compute_stream)],
-          device_.stream({device::StreamKind::compute, compute_stream}), nullptr, 0, true};
+          device_.stream({device::StreamKind::compute, compute_stream}),
+          nullptr,
+          0,
+          true,
+          chain_memory_ != nullptr ? chain_memory_ + static_cast<std::size_t>(compute_stream) * chain_memory_pitch
+                                   : nullptr};
+}
+
+// Without the memory solves are leaves and products.
+void CudaTileOps::provide_chains() {
+  if (has_chains_) return;
+  has_chains_ = true;
+  constexpr std::size_t bytes = device::compute_streams * chain_memory_pitch;
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes) != cudaSuccess) return device::cuda::forget_error();
+  auto* const chains = static_cast<std::byte*>(memory);
+  cudaError_t error = kernels_.load_chains();
+  for (int index = 0; index < device::compute_streams && error == cudaSuccess; ++index)
+    error = cudaMemsetAsync(chains + static_cast<std::size_t>(index) * chain_memory_pitch, 0, chain_memory_bytes,
+                            submission(index).stream);
+  if (error == cudaSuccess) {
+    chain_memory_ = chains;
+    return;
+  }
+  if (cudaFree(memory) != cudaSuccess) device::cuda::forget_error();
+  check("loading the kernels of solves", error);
 }
 
 void CudaTileOps::run_batch(int compute_stream, const Level3Batch& batch, double /*flops*/) {

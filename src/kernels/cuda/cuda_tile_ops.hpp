@@ -53,6 +53,7 @@ class CudaTileOps final : public TileOps {
     void operator()(Panels* panels) const;
   };
 
+  void provide_chains();
   Submission submission(int compute_stream);
   void check(const char* what, cublasStatus_t status);
   void check(const char* what, cudaError_t error);
@@ -69,6 +70,8 @@ class CudaTileOps final : public TileOps {
   std::array<cublasHandle_t, device::compute_streams> handles_{};
   std::mutex panels_mutex_;
   std::unique_ptr<Panels, PanelsDeleter> panels_;  ///< null until they are loaded
+  bool has_chains_ = false;                        ///< solves of few right-hand sides have what they need
+  std::byte* chain_memory_ = nullptr;              ///< in the device's memory, for each stream
   int* info_ = nullptr;  ///< in the device's memory: the info of the tile that each stream factors
 };
 

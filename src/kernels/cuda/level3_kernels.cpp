@@ -146,6 +146,8 @@ Outcome Level3Kernels::submit(const Level3& call, const Submission& to) const {
   return multiply(call, to);
 }
 
+bool Level3Kernels::takes_chain(const Level3& call) { return solve_choice(call).chain_rows > 0; }
+
 Outcome Level3Kernels::multiply(const Level3& call, const Submission& to) const {
   if (const auto taken = dgemm_.submit_if_taken(call, to.stream)) return {.cuda = *taken};
   return {.cublas = dispatch(call.type, [&]<Scalar T>(T) { return call_cublas<T>(to.handle, call); })};

@@ -51,6 +51,9 @@ class Level3Kernels {
   /// Never waits, and allocates nothing. Thread-safe for different submissions. @pre load(); the GPU is current
   Outcome submit(const Level3& call, const Submission& to) const;
 
+  /// Whether submit() uses Submission::chain_memory for a trsm.
+  static bool takes_chain(const Level3& call);
+
   /// Computes a trsm according to `choice`, as far as `to` allows it.
   Outcome solve_triangle(const Level3& call, const plan::SolveChoice& choice, const Submission& to) const;
 

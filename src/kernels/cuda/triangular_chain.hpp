@@ -20,6 +20,9 @@ namespace tessera::kernels::cuda {
 inline constexpr std::size_t chain_memory_bytes =
     sizeof(unsigned long long) * (8 + static_cast<std::size_t>(plan::most_chain_marks));
 
+/// The distance of the memories of several streams that lie in one piece.
+inline constexpr std::size_t chain_memory_pitch = (chain_memory_bytes + 255) / 256 * 256;
+
 /// Columns of strips, from plan::chain_strips, for which the GPU's thread blocks have enough shared memory, by type.
 using ChainStrips = std::array<std::vector<int>, std::size(scalar_types)>;
 
