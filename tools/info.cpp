@@ -40,11 +40,28 @@ struct InfoOptions {
 
 ordered_json settings_in_force(const SettingsOptions& options) {
   ordered_json settings = ordered_json::object();
-  for (const char* name :
-       {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_DEVICE_MEMORY_MODE", "TESSERA_TILE",
-        "TESSERA_OFFLOAD", "TESSERA_SHARE", "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_CALIBRATION",
-        "TESSERA_COPY_THREADS", "TESSERA_KEEP_OLD_VALUES", "TESSERA_CPU_WORKER", "TESSERA_WARM_UP", "TESSERA_VERBOSE",
-        "TESSERA_STATS", "TESSERA_TRACE", "TESSERA_SUMMARY", "TESSERA_LAPACK_BLOCK"}) {
+  for (const char* name : {"TESSERA_DEVICES",
+                           "TESSERA_HOST_DEVICE",
+                           "TESSERA_DEVICE_MEMORY",
+                           "TESSERA_DEVICE_MEMORY_MODE",
+                           "TESSERA_RESIDENT",
+                           "TESSERA_RESIDENT_MEMORY",
+                           "TESSERA_RESIDENT_ANYWHERE",
+                           "TESSERA_TILE",
+                           "TESSERA_OFFLOAD",
+                           "TESSERA_SHARE",
+                           "TESSERA_CPU_BLAS",
+                           "TESSERA_CUDA_PLUGIN",
+                           "TESSERA_CALIBRATION",
+                           "TESSERA_COPY_THREADS",
+                           "TESSERA_KEEP_OLD_VALUES",
+                           "TESSERA_CPU_WORKER",
+                           "TESSERA_WARM_UP",
+                           "TESSERA_VERBOSE",
+                           "TESSERA_STATS",
+                           "TESSERA_TRACE",
+                           "TESSERA_SUMMARY",
+                           "TESSERA_LAPACK_BLOCK"}) {
     if (const char* value = std::getenv(name); value != nullptr) settings[name] = value;
   }
   for (const auto& [name, value] : options.values()) settings[name] = value;

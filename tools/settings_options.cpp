@@ -15,6 +15,10 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--tile", tile_, "tile size in elements", "N");
   add("--memory", memory_, "memory taken on each device at most, for example 512MiB", "SIZE");
   add("--memory-mode", memory_mode_, "grow: take it as calls need it; whole: at once and for good", "MODE");
+  add("--resident", resident_,
+      "whether matrices of the pool that calls use again stay on the devices: off, auto, or verify (for tests)",
+      "WHEN");
+  add("--resident-memory", resident_memory_, "memory of each device for what stays there at most", "SIZE");
   add("--copy-threads", copy_threads_, "threads that carry pageable memory to and from each GPU; 0: page-lock it", "N");
   add("--keep-old-values", keep_old_values_,
       "what keeps C right if a device is lost meanwhile: on (it is written in slices), copies (of old tiles in host "
@@ -62,6 +66,8 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   add("TESSERA_TILE", tile_);
   add("TESSERA_DEVICE_MEMORY", memory_);
   add("TESSERA_DEVICE_MEMORY_MODE", memory_mode_);
+  add("TESSERA_RESIDENT", resident_);
+  add("TESSERA_RESIDENT_MEMORY", resident_memory_);
   add("TESSERA_COPY_THREADS", copy_threads_);
   add("TESSERA_KEEP_OLD_VALUES", keep_old_values_);
   add("TESSERA_CPU_WORKER", cpu_worker_);

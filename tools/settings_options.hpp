@@ -32,6 +32,8 @@ class SettingsOptions {
   std::string tile_;
   std::string memory_;
   std::string memory_mode_;
+  std::string resident_;
+  std::string resident_memory_;
   std::string copy_threads_;
   std::string keep_old_values_;
   std::string cpu_worker_;

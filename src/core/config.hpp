@@ -46,6 +46,13 @@ struct HostDeviceSettings {
   std::int64_t refused_op = -1;    ///< the submission of this number (copies and kernels, from 0) is refused; -1: none
 };
 
+/// Which matrices stay on devices between calls.
+enum class Resident : std::uint8_t {
+  off,        ///< none
+  automatic,  ///< those that are used again, where the kernel tells what is written to them
+  verified    ///< the same, and each copy is compared with host memory before it is used: for tests
+};
+
 /// When the memory of a device is taken.
 enum class MemoryMode : std::uint8_t {
   grow,  ///< as much as the largest call so far needed; freed after some seconds without a call
@@ -82,6 +89,9 @@ struct Config {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< at most, per device; default: a share of the free memory
   MemoryMode memory_mode = MemoryMode::grow;
+  Resident resident = Resident::off;
+  std::optional<std::size_t> resident_bytes;  ///< of a device, for what stays there; default: a third
+  bool watches_any_memory = false;            ///< for tests: what stays may lie in memory that is not the pool's
   OldValuesPlace keep_old_values = OldValuesPlace::in_place;
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem

@@ -100,6 +100,24 @@ struct HostRange {
   const std::byte* end = nullptr;
 };
 
+/// A matrix in host memory: columns of `column_bytes`, `pitch_bytes` apart.
+struct HostMatrix {
+  std::byte* address = nullptr;
+  index_t pitch_bytes = 0;
+  index_t column_bytes = 0;
+  index_t columns = 0;
+
+  /// From the first to past the last byte, what lies between columns included.
+  HostRange range() const { return {address, address + (columns - 1) * pitch_bytes + column_bytes}; }
+};
+
+/// A matrix that a job reads or writes.
+struct Touched {
+  enum class Use : std::uint8_t { read, written_in_part, written };
+  HostMatrix matrix;
+  Use use = Use::read;
+};
+
 /// Keeps host ranges page-locked for its lifetime. It undoes only its own locks.
 class HostPinning {
  public:
@@ -130,6 +148,13 @@ class Device {
   /// Releases committed memory beyond the first `keep_bytes`, or most of it. @return bytes that are usable now
   /// @pre no running work uses that memory
   virtual std::size_t decommit(std::size_t /*keep_bytes*/) { return 0; }
+  /// Takes memory beside the slab, for copies within the device. Thread-safe, as free_memory() is.
+  /// @return its address; nullptr if there is not so much, or the device has no such memory
+  virtual std::byte* take_memory(std::size_t /*bytes*/) { return nullptr; }
+  /// Frees memory of take_memory(). The device frees all others at its end. @pre no running work uses it
+  virtual void free_memory(std::byte* /*memory*/) {}
+  /// Whether somebody has page-locked this address of host memory for devices of this kind. Thread-safe.
+  virtual bool has_locked(const std::byte* /*host*/) const { return false; }
 
   /// Host -> device on the up stream. Host memory may be pageable. It must stay valid until the next event on the
   /// stream completes.
@@ -144,6 +169,10 @@ class Device {
   virtual void copy_slices_down(Block /*host_to*/, Block /*device_from*/, Extent /*extent*/,
                                 const WrittenSlicesPtr& /*written*/) {
     throw InternalError("a device that cannot copy slices was asked to");
+  }
+  /// From place to place in this device's memory, on the up or the down stream. The places do not overlap.
+  virtual void copy_within(StreamKind /*stream*/, Block /*to*/, Block /*from*/, Extent /*extent*/) {
+    throw InternalError("a device that cannot copy within its memory was asked to");
   }
   /// Memory of `source` -> this device on this device's peer stream. @pre can_access(source)
   virtual void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) = 0;

@@ -102,6 +102,14 @@ Conditions Context::conditions_for(const Call& call) {
   return now;
 }
 
+Work Context::work_left(const Call& call) const {
+  Work work = call.work;
+  const runtime::Runtime* const runtime = start_.runtime();
+  if (runtime == nullptr || !runtime->keeps_matrices()) return work;
+  quietly([&] { work.up -= std::min(work.up, static_cast<double>(runtime->resident_bytes(call.inputs(), true))); });
+  return work;
+}
+
 bool Context::Call::measures_cpu() {
   const auto probe = context.history_.cpu_speed().next_probe(work, decision.device_s);
   if (!probe) return false;
@@ -127,7 +135,7 @@ bool Context::is_for_devices(Call& call) {
       decision = {false, Reason::no_gpu};
       return false;
     }
-    decision = decide(call.rule(), call.work, conditions_for(call));
+    decision = decide(call.rule(), weighed ? work_left(call) : call.work, conditions_for(call));
     if (&call.rule() == &Call::with_whole) decision.reason = Reason::with_whole;
     if (weighed && call.measures_cpu()) continue;
     return decision.offload;
@@ -313,6 +321,7 @@ struct Context::ProductCall final : Call {
     return routines::run(runtime, work.product, context.config_.tile.value_or(0), context.cpu_help(work, decision));
   }
   void compute_on_cpu() override { context.compute_on_cpu(work.product, fallback, face); }
+  std::vector<device::HostMatrix> inputs() const override { return routines::inputs_of(work.product); }
 };
 
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
@@ -351,7 +360,7 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Call& 
   quietly([&] {
     job.seconds = call.time.seconds();
     job.start_s = call.time.start_s();
-    if (learns_ && call.is_typical(&job)) {
+    if (learns_ && job.resident_bytes == 0 && call.is_typical(&job)) {
       pending.record(
           call.work, call.decision,
           {.seconds = job.device_s, .helped = job.has_cpu_part(), .beside = job.beside, .with_waiting_s = job.seconds});

@@ -157,6 +157,8 @@ class Context {
     /// Nothing is written if it throws NotAvailable, OutOfDeviceMemory or std::bad_alloc.
     virtual runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& pending) = 0;
     virtual void compute_on_cpu() = 0;
+    /// The matrices that it reads, as far as some may be on devices. @throws std::bad_alloc
+    virtual std::vector<device::HostMatrix> inputs() const { return {}; }
     /// Measures the CPU where that may change the decision. @return whether it has: there is to be another one
     virtual bool measures_cpu();
     static constexpr OffloadRule with_whole{.when = Offload::always};
@@ -218,6 +220,8 @@ class Context {
   runtime::Runtime* opened(Fallback fallback, Decision& decision) const;
   /// The conditions under which the call is decided now.
   Conditions conditions_for(const Call& call);
+  /// Its work, without the bytes that are on devices already.
+  Work work_left(const Call& call) const;
   /// How calls through `face` have devices opened. nullptr: the face of the first call on devices.
   DeviceStart::Context start_context(Face* face);
   /// Of the program, for the next run.

@@ -26,6 +26,15 @@ struct Context::LapackRunCall final : Call {
   void compute_on_cpu() override {
     cpu_ != nullptr ? cpu_->compute(run_) : context.compute_on_cpu(run_, fallback, &face);
   }
+  std::vector<device::HostMatrix> inputs() const override {
+    std::vector<device::HostMatrix> inputs;
+    for (const LapackOperand& operand : LapackOperands(run_.problem)) {
+      const index_t element = operand.element_bytes;
+      if (operand.reads)
+        inputs.push_back({operand.address, operand.ld * element, operand.read_rows * element, operand.read_cols});
+    }
+    return inputs;
+  }
   runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& pending) override {
     if (row_of(run_.problem.routine).way == Way::factors) return run_by_factors(runtime, pending);
     run_.problem.found = &run_.found;

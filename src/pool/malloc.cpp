@@ -218,7 +218,7 @@ TESSERA_FACE int posix_memalign(void** memory, std::size_t alignment, std::size_
 }
 
 /// For libtessera.so (pool/page_locking.hpp).
-TESSERA_FACE tessera::pool::LockablePool* tessera_memory_pool_1() { return SegmentPool::of_process(); }
+TESSERA_FACE tessera::pool::LockablePool* tessera_memory_pool_2() { return SegmentPool::of_process(); }
 
 TESSERA_FACE void* valloc(std::size_t bytes) { return memalign(static_cast<std::size_t>(getpagesize()), bytes); }
 

@@ -16,6 +16,8 @@ namespace tessera::pool {
 class LockablePool {
  public:
   virtual bool has(const void* address) const noexcept = 0;
+  /// Whether all bytes from the first to the last one are in one piece.
+  virtual bool has_all(const void* first, const void* last) const noexcept = 0;
   virtual std::size_t locked_bytes() const noexcept = 0;
   /// Devices have used the piece at this address: its pages will be locked soon, as far as the pool's limit allows.
   /// @param locker the first one stays the pool's. It is called without the pool's mutex.
@@ -33,7 +35,7 @@ class LockablePool {
 
 /// libtessera_memory.so exports a function of this name and type. The number changes with the classes above and with
 /// PageLocker. The function returns nullptr where there is no pool.
-inline constexpr const char* name_of_preloaded_pool = "tessera_memory_pool_1";
+inline constexpr const char* name_of_preloaded_pool = "tessera_memory_pool_2";
 using PreloadedPool = LockablePool* (*)();
 
 }  // namespace tessera::pool

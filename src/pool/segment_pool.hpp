@@ -72,6 +72,10 @@ class SegmentPool final : public LockablePool {
   std::size_t capacity_of(const void* address) const noexcept { return used_at(address).bytes; }
   /// Whether the address is in a segment.
   bool has(const void* address) const noexcept override { return table_.find(address) != nullptr; }
+  bool has_all(const void* first, const void* last) const noexcept override {
+    const auto* const segment = table_.find(first);
+    return segment != nullptr && segment == table_.find(last);
+  }
 
   /// Gives back all that is kept. @return whether that was anything
   bool trim() noexcept;

@@ -85,7 +85,8 @@ class Accumulation final : public TiledGraph {
     const auto& [alpha, X, Y] = terms_.front();
     const bool is_one = X.same_storage(Y);
     if (is_one && !has_no_b()) work.up -= static_cast<double>(Y.bytes());
-    touch(is_one ? std::vector{&X, &C_} : std::vector{&X, &Y, &C_});
+    touch(is_one ? std::vector{&X} : std::vector{&X, &Y});
+    touched.push_back({C_.host(), call.updates_triangle() ? Use::written_in_part : Use::written});
     if (call.beta == AnyScalar(0)) {
       const Span all_rows = {0, m}, all_cols = {0, n};
       only_written = {call.updates_triangle() ? C_.diagonal_tile(all_rows, call.uplo)

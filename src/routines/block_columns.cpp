@@ -98,7 +98,7 @@ class BlockColumns final : public TiledGraph {
     task_count = columns_of_width(call, width());
     slot_bytes = bytes_of_column(call, width());
     working_slots = slots_for_all(call, width());
-    touch({&A_});
+    touched.push_back({A_.host(), Use::written});
     if (!outline.holds_inputs) append_groups(machine.slots(slot_bytes));
     derive();
   }

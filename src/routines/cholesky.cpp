@@ -98,7 +98,7 @@ class Cholesky final : public TiledGraph {
     hermitian = is_complex(type);
     task_count = triangle_elements(length());
     working_slots = slots_for_all(length());
-    touch({&A_});
+    touched.push_back({A_.host(), Use::written_in_part});
     if (outline.holds_inputs)
       append_ahead();
     else

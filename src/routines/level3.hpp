@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "calls/level3.hpp"
 #include "runtime/devices/machine.hpp"
@@ -16,6 +17,9 @@ std::unique_ptr<runtime::TaskGraph> make_accumulation(const Level3& call, const 
                                                       index_t tile);
 /// trmm, trsm.
 std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const runtime::Machine& machine, index_t tile);
+
+/// The matrices that it reads besides C.
+std::vector<device::HostMatrix> inputs_of(const Level3& call);
 
 /// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0
 /// @param tile forced tile size (TESSERA_TILE), 0: chosen from the problem and the machine

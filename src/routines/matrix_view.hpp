@@ -85,10 +85,9 @@ class MatrixView {
   index_t bytes() const { return rows_ * cols_ * element_bytes_; }
   index_t triangle_bytes() const { return triangle_elements(rows_) * element_bytes_; }
 
-  /// From the first to past the last element in memory, the padding between columns included.
-  device::HostRange range() const { return {storage_, at(stored_rows(), stored_cols() - 1)}; }
-  /// Whether most of range() belongs to the matrix: a few rows of a much larger one are not worth locking all its pages.
-  bool is_dense() const { return 2 * stored_rows() >= ld_; }
+  device::HostMatrix host() const {
+    return {storage_, ld_ * element_bytes_, stored_rows() * element_bytes_, stored_cols()};
+  }
 
   /// Whether both views are the same stored elements.
   bool same_storage(const MatrixView& other) const {

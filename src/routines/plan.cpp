@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,10 +126,42 @@ runtime::JobStatistics run_planned(runtime::Runtime& runtime, ScalarType type, c
                           " plans, each for less than the one before");
 }
 
+std::vector<device::HostMatrix> inputs_of(const Level3& call) {
+  std::vector<device::HostMatrix> inputs;
+  const auto element = static_cast<index_t>(element_bytes(call.type));
+  const auto add = [&](const void* matrix, const StoredShape& shape, index_t ld) {
+    if (shape.rows > 0 && shape.cols > 0)
+      inputs.push_back(
+          {static_cast<std::byte*>(const_cast<void*>(matrix)), ld * element, shape.rows * element, shape.cols});
+  };
+  add(call.A, shape_of_a(call), call.lda);
+  if (!call.is_triangular()) add(call.B, shape_of_b(call), call.ldb);
+  return inputs;
+}
+
+namespace {
+
+/// Whether most of what the call reads besides C is on the devices.
+bool has_inputs(const runtime::Runtime& runtime, const Level3& call) {
+  if (!runtime.keeps_matrices()) return false;
+  const std::vector<device::HostMatrix> inputs = inputs_of(call);
+  const index_t bytes = std::accumulate(inputs.begin(), inputs.end(), index_t{0}, [](index_t sum, const auto& each) {
+    return sum + each.column_bytes * each.columns;
+  });
+  return 4 * runtime.resident_bytes(inputs) >= 3 * bytes;
+}
+
+}  // namespace
+
 runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile, const runtime::CpuHelp& cpu) {
   if (call.m < 1 || call.n < 1 || call.only_scales()) throw InternalError(name_of(call) + ": nothing to multiply");
-  return run_planned(
-      runtime, call.type, [&](auto machines) { return choose_plan(call, machines, tile); }, cpu);
+  const auto choose = [&](std::span<const Machine> machines) {
+    if (!has_inputs(runtime, call)) return choose_plan(call, machines, tile);
+    std::vector<Machine> with_inputs(machines.begin(), machines.end());
+    for (Machine& machine : with_inputs) machine.has_inputs = true;
+    return choose_plan(call, with_inputs, tile);
+  };
+  return run_planned(runtime, call.type, choose, cpu);
 }
 
 }  // namespace tessera::routines

@@ -69,10 +69,10 @@ class TiledGraph : public runtime::TaskGraph {
   }
   void end_group() { group_ends.push_back(static_cast<runtime::TaskId>(order_.size())); }
 
+  using Use = device::Touched::Use;
+
   void touch(const std::vector<const MatrixView*>& operands) {
-    for (const MatrixView* operand : operands) {
-      if (operand->is_dense()) host_ranges.push_back(operand->range());
-    }
+    for (const MatrixView* operand : operands) touched.push_back({operand->host()});
   }
 
   /// A kernel of the graph's type with all else at its default.

@@ -20,6 +20,7 @@ constexpr index_t tasks_per_lane = 8;      // enough for the lanes to end at abo
 constexpr index_t fewest_per_lane = 2;     // for the sake of long segments
 constexpr int devices_that_share = 4;      // the host's memory, so that their links are slow
 constexpr double waiting_for_links = 0.6;  // the time of links over that of products
+constexpr double fed_part = 16;            // a result so much smaller than the operands is soon in host memory
 constexpr index_t deep_per_lane = 24;      // from so many tasks on a first product that comes late does not matter
 constexpr double partial_result_cost = 8;  // bytes of A and B that are worth one of a partial result
 constexpr index_t largest_granule = 64;    // kernels and copies like multiples of powers of two
@@ -166,6 +167,7 @@ class TallTiles {
     return {size, whole_ ? 1 : std::max<index_t>(1, (size + segment_ / 2) / segment_)};
   }
   index_t tasks() const { return tasks_of(shape_, m_.parts, n_.parts); }
+  index_t fewest_tasks() const { return (is_fed_ ? 1 : fewest_per_lane) * streams_; }
   // Where k is cut into ranges, lanes have work without more tiles.
   index_t ranges() const {
     return ranges_wanted(shape_, {m_.part(), n_.part(), k_.part()}, k_.part(), machine_.tiles.task, machine_);
@@ -173,18 +175,15 @@ class TallTiles {
 
   // Columns of C that nothing but their tasks' cost keeps wide.
   void narrow_columns() {
-    while (tasks() < tasks_per_lane * streams_ && n_.part() >= 2 * widths_.wanted) n_.parts *= 2;
+    while (tasks() < (is_fed_ ? 1 : tasks_per_lane) * streams_ && n_.part() >= 2 * widths_.wanted) n_.parts *= 2;
     // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
-    const auto has_few = [&] {
-      return shape_.solves_columns ? n_.parts < streams_ : tasks() < fewest_per_lane * streams_;
-    };
+    const auto has_few = [&] { return shape_.solves_columns ? n_.parts < streams_ : tasks() < fewest_tasks(); };
     while (has_few() && n_.part() >= 2 * widths_.fewest) n_.parts *= 2;
   }
 
   // With A on the right, this shortens only the columns of A's tiles, not those of B and C.
   void halve_columns_of_a() {
-    while (tasks() < fewest_per_lane * streams_ && n_.part() >= 2 * machine_.tiles.smallest_halved &&
-           !scatters(n_, true))
+    while (tasks() < fewest_tasks() && n_.part() >= 2 * machine_.tiles.smallest_halved && !scatters(n_, true))
       n_.parts *= 2;
   }
 
@@ -198,9 +197,7 @@ class TallTiles {
     return link_bound_ > 2 && shortens(halved, strided) && 2 * halved.parts >= machine_.scattered.pitches;
   }
 
-  bool lacks_tasks() const {
-    return ranges() > 1 ? ranges() * tasks() < streams_ : tasks() < fewest_per_lane * streams_;
-  }
+  bool lacks_tasks() const { return ranges() > 1 ? ranges() * tasks() < streams_ : tasks() < fewest_tasks(); }
   bool halves_are_worth_it() const {
     if (shape_.tie == Tie::mn) return m_.part() >= 2 * machine_.tiles.smallest_tied;
     const auto [shorter, longer] = std::minmax({m_.part(), n_.part()});
@@ -244,7 +241,7 @@ class TallTiles {
 
   void cut_depth(bool deep) {
     const bool is_deep = deep && !whole_ && shape_.type == ScalarType::d && tasks() >= deep_per_lane * streams_;
-    if (shape_.k_runs_down_b && !is_deep) {  // see choose_panels
+    if (shape_.k_runs_down_b && !is_deep && !is_fed_) {  // see choose_panels
       k_.parts *= 2;
       // Blocks of A are as large as where columns are cut.
       const index_t block = segment_ * machine_.tiles.largest;
@@ -288,6 +285,8 @@ class TallTiles {
   const index_t segment_ = segment_of_tiles();
   const index_t streams_ = index_t{device::compute_streams} * machine_.devices;
   const double link_bound_ = link_to_products(shape_.work, machine_);
+  // Nothing is waited for on a link, neither at the beginning nor at the end: what a task costs counts alone.
+  const bool is_fed_ = machine_.has_inputs && fed_part * shape_.work.down < shape_.work.up;
   Widths widths_{};
   Cut m_{}, n_{}, k_{};
 };

@@ -43,7 +43,8 @@ class Triangular final : public TiledGraph {
         B_(call.C, m, n, call.ldc, Op::no_trans, type) {
     const bool lower = (call.uplo == Uplo::lower) == (call.op_a == Op::no_trans);
     inputs_precede_ = lower == left();
-    touch({&A_, &B_});
+    touch({&A_});
+    touched.push_back({B_.host(), Use::written});
     working_slots = slots_for_all(shape, tiling);
     make_order(shape, machine);
     derive();

@@ -6,6 +6,14 @@
 #include "core/reserve.hpp"
 
 namespace tessera::runtime {
+
+std::vector<device::HostRange> dense_ranges(std::span<const device::Touched> touched) {
+  std::vector<device::HostRange> ranges;
+  for (const auto& [matrix, use] : touched) {
+    if (2 * matrix.column_bytes >= matrix.pitch_bytes) ranges.push_back(matrix.range());
+  }
+  return ranges;
+}
 namespace {
 
 void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& operations, double seconds) {

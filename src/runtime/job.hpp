@@ -35,6 +35,9 @@ struct DeviceNeeds {
   MemoryRequest request = {};  ///< of Kind::parts
 };
 
+/// Ranges of the matrices that are worth locking: most of their pages belong to them.
+std::vector<device::HostRange> dense_ranges(std::span<const device::Touched> touched);
+
 /// The state of a device after an attempt.
 struct DeviceFate {
   enum class Kind : std::uint8_t {
@@ -63,8 +66,10 @@ class Job {
   virtual DeviceNeeds needs(std::span<const DeviceCapacity> capacities) = 0;
   /// The caller's memory of which the job reads nothing, and writes all. @throws std::bad_alloc
   virtual std::vector<WrittenArea> only_written() const { return {}; }
-  /// The caller's memory that it reads and writes, a range for each matrix. @throws std::bad_alloc
-  virtual std::vector<device::HostRange> used_memory() const { return {}; }
+  /// The caller's matrices that it reads and writes. @throws std::bad_alloc
+  virtual std::vector<device::Touched> touched() const { return {}; }
+  /// It touches others than these.
+  virtual bool touches_more() const { return false; }
   /// How many bytes of each device's slab, from its beginning, the attempt uses; 0: the device takes no part.
   /// @param stay what needs() has asked for
   virtual std::vector<std::size_t> slab_bytes(const Admission::Stay& stay);

@@ -3,16 +3,21 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/at_end.hpp"
 #include "core/error.hpp"
 #include "core/host_share.hpp"
+#include "core/log.hpp"
 #include "core/memory_limit.hpp"
 #include "core/mutex.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
+#include "residence/keeper.hpp"
+#include "residence/mirrored_device.hpp"
 #include "runtime/batches/batch_job.hpp"
 #include "runtime/call_begin.hpp"
 #include "runtime/devices/admission.hpp"
@@ -58,6 +63,8 @@ class Runtime::Implementation {
   std::vector<bool> provide(const Admission::Stay& stay, const std::vector<std::size_t>& bytes);
   void leave_out_failed(std::span<const DeviceFate> fates, bool has_shared, Fitness& fitness) noexcept;
   void tell(Job& job, double begin_s);
+  Config give_mirrors(const Config& config, int sharers);
+  std::int64_t found_bytes() const;
   bool give_back_lanes();
   void note_used_memory(const Job& job);
   void note_memory();
@@ -65,6 +72,9 @@ class Runtime::Implementation {
   void note_idle(const std::vector<bool>& used, bool threads_have_worked);
 
  public:  // to the runtime
+  residence::Residence residence;
+  std::optional<residence::Keeper> keeper;
+  std::vector<residence::MirroredDevice*> mirrored;  // of the accelerators; none: nothing stays there
   std::vector<kernels::Accelerator> accelerators;
   SpareMemory spare_memory;  // of devices
   CpuWorker cpu_worker;
@@ -88,19 +98,21 @@ class Runtime::Implementation {
 Runtime::Implementation::Implementation(std::vector<kernels::Accelerator> all, const Config& config,
                                         HostCompute host_compute, int sharers, std::chrono::nanoseconds idle_patience)
     : accelerators(std::move(all)),
-      cpu_worker(std::move(host_compute)),
+      cpu_worker(std::move(host_compute),
+                 [this](device::Block host, device::Extent extent) { residence.drop(host, extent); }),
       old_values_place(config.keep_old_values),
       local_ranks(config.local_ranks()),
       page_threads(std::max(available_processors(local_ranks) / 2, 1)),
       trace_(config.trace_file) {
   if (accelerators.empty()) throw InternalError("runtime: no devices");
+  const Config of_jobs = give_mirrors(config, sharers);
   if (old_values_place != OldValuesPlace::nowhere)
     host_copies.emplace(HostCopies::threads_for(accelerators.size()), most_bytes_on_host());
   watch_forks_for_pools();
   const double begin_s = device::now_seconds();
   // First, since the threads take some time to find their processors, and no notice of the rest before there is a job.
   crew.emplace(accelerators, Admission::most_calls, idle_patience, [this] { give_back_memory(); });
-  devices.emplace(accelerators, *crew, config, sharers);
+  devices.emplace(accelerators, *crew, of_jobs, sharers);
   // Page-locked, and each of the processes that share the host has its own.
   lane_memories.emplace(accelerators.size(), static_cast<index_t>(most_bytes_on_host()) / local_ranks);
   std::vector<std::size_t> slabs;
@@ -110,8 +122,55 @@ Runtime::Implementation::Implementation(std::vector<kernels::Accelerator> all, c
   start_up_.emplace().reserve_s = device::now_seconds() - begin_s;
 }
 
+/// @param sharers of the devices' memory, this process included @return the settings for jobs, which have the rest
+Config Runtime::Implementation::give_mirrors(const Config& config, int sharers) {
+  Config of_jobs = config;
+  if (config.resident != Resident::off) {
+    const auto may_watch = [this, anywhere = config.watches_any_memory](residence::Range range) {
+      const device::Device& device = *accelerators.front().device;
+      return (anywhere || lies_in_pool({range.begin, range.end})) && !device.has_locked(range.begin) &&
+             !device.has_locked(range.end - 1);
+    };
+    try {
+      keeper.emplace(residence, may_watch);
+    } catch (const NotAvailable& error) {
+      if (config.verbose) log_line(std::string("nothing stays on devices between calls: ") + error.what());
+    }
+  }
+  const bool serves_calls_alone = config.resident == Resident::off && config.resident_bytes;
+  if (!keeper && !serves_calls_alone) return of_jobs;
+  for (kernels::Accelerator& accelerator : accelerators) {
+    const std::size_t memory = accelerator.device->info().memory_bytes;
+    const std::size_t all = std::min(config.device_memory_bytes.value_or(memory), memory);
+    const std::size_t ours = accelerator.device->free_memory_bytes() / static_cast<std::size_t>(sharers);
+    const std::size_t most = std::min(config.resident_bytes.value_or(std::min(all, ours) / 3), all / 2);
+    auto device = std::make_unique<residence::MirroredDevice>(std::move(accelerator.device), residence, most,
+                                                              config.resident == Resident::verified);
+    mirrored.push_back(device.get());
+    accelerator.device = std::move(device);
+    if (config.device_memory_bytes)
+      of_jobs.device_memory_bytes = std::min(*of_jobs.device_memory_bytes, *config.device_memory_bytes - most);
+  }
+  return of_jobs;
+}
+
+std::int64_t Runtime::Implementation::found_bytes() const {
+  return std::accumulate(mirrored.begin(), mirrored.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto* each) { return sum + each->found_bytes(); });
+}
+
 bool Runtime::Implementation::run(Job& job) {
   if (const process::Pass driving(process::Work::driving); driving) job.load();
+  const std::vector<device::Touched> touched = keeper ? job.touched() : std::vector<device::Touched>();
+  if (keeper && job.touches_more()) keeper->begin_any();
+  if (keeper) keeper->begin(touched);
+  const std::int64_t found_before = found_bytes();
+  bool has_ended = false;
+  const AtEnd at_end([&] {
+    if (!has_ended && keeper) keeper->cancel(touched);
+    // Old values were put back by the CPU, or an error leaves anything.
+    if (job.statistics().restarts > 0 || (!has_ended && job.may_have_written())) residence.clear();
+  });
   // Made while there is memory. If it runs out later, the error must not look as if C were untouched.
   const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
   double begin_s = 0;
@@ -125,6 +184,9 @@ bool Runtime::Implementation::run(Job& job) {
     if (!job.may_have_written()) throw;
     std::rethrow_exception(partly_written);
   }
+  has_ended = true;
+  if (keeper) keeper->end(touched);
+  job.statistics().resident_bytes = found_bytes() - found_before;
   tell(job, begin_s > 0 ? begin_s : device::now_seconds());
   note_use();
   return true;
@@ -233,7 +295,11 @@ void Runtime::Implementation::leave_out_failed(std::span<const DeviceFate> fates
 void Runtime::Implementation::note_used_memory(const Job& job) {
   try {
     PageLocker* const locker = accelerators.front().device->page_locker();
-    if (locker != nullptr) want_locked(job.used_memory(), *locker);
+    if (locker == nullptr) return;
+    std::vector<device::Touched> touched = job.touched();
+    // Matrices that may stay on devices must not be locked (residence/keeper.hpp).
+    if (keeper) std::erase_if(touched, [&](const auto& each) { return !keeper->has_given_up(each.matrix); });
+    want_locked(dense_ranges(touched), *locker);
   } catch (const std::bad_alloc&) {  // it stays as it is
   }
 }
@@ -289,7 +355,9 @@ auto Runtime::Implementation::with_idle_devices(Use use, bool waits) {
 void Runtime::Implementation::note_memory() {
   const bool holds_on_host =
       (host_copies && host_copies->held_bytes() > 0) || lane_memories->is_held() || spare_memory.holds_any();
-  crew->note_memory(holds_on_host || devices->can_give_back());
+  const bool has_blocks =
+      std::any_of(mirrored.begin(), mirrored.end(), [](auto* each) { return each->mirror().taken_bytes() > 0; });
+  crew->note_memory(holds_on_host || has_blocks || devices->can_give_back());
 }
 
 void Runtime::Implementation::note_use() {
@@ -316,6 +384,7 @@ void Runtime::Implementation::give_back_memory() {
       const Admission::Stay stay = admission->try_alone();
       if (!driving || !stay) return;
       more = devices->memory(d).give_back(piece_bytes);
+      if (!more && !mirrored.empty()) mirrored[d]->give_back();
       note_memory();
     }
   }
@@ -386,6 +455,14 @@ std::shared_ptr<device::HostMemory> Runtime::host_memory(std::size_t bytes) {
   return implementation_->spare_memory.take(bytes, *implementation_->accelerators[d].device);
 }
 
+bool Runtime::keeps_matrices() const { return !implementation_->mirrored.empty(); }
+index_t Runtime::resident_bytes(std::span<const device::HostMatrix> matrices, bool looks) const {
+  if (looks && implementation_->keeper) implementation_->keeper->look_at(matrices);
+  index_t sum = 0;
+  for (const device::HostMatrix& matrix : matrices) sum += implementation_->residence.resident_bytes(matrix);
+  return sum;
+}
+residence::Residence& Runtime::residence() { return implementation_->residence; }
 int Runtime::processors() const { return available_processors(implementation_->local_ranks); }
 void Runtime::give_back_memory() { implementation_->give_back_memory(); }
 std::size_t Runtime::committed_bytes() const { return implementation_->devices->committed_bytes(); }

@@ -11,6 +11,7 @@
 #include "core/config.hpp"
 #include "device/device.hpp"
 #include "kernels/backend.hpp"
+#include "residence/residence.hpp"
 #include "runtime/batches/batch_chunk.hpp"
 #include "runtime/devices/machine.hpp"
 #include "runtime/performance_model.hpp"
@@ -85,6 +86,14 @@ class Runtime {
   std::shared_ptr<device::HostMemory> host_memory(std::size_t bytes);
   /// Processors of the host that threads beside a job may keep busy: this process's part of them. Thread-safe.
   int processors() const;
+
+  /// Whether matrices stay on devices between calls.
+  bool keeps_matrices() const;
+  /// Bytes of these matrices that are on devices. Thread-safe.
+  /// @param looks whether somebody has written them since; else all may be out of date
+  index_t resident_bytes(std::span<const device::HostMatrix> matrices, bool looks = false) const;
+  /// The matrices that devices keep copies of. Writers of a matrix that is known there must tell it.
+  residence::Residence& residence();
 
   /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a
   /// while. Does nothing while there is a job. Thread-safe.

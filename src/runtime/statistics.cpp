@@ -24,6 +24,7 @@ void JobStatistics::add(const JobStatistics& part) {
   compulsory_up += part.compulsory_up;
   compulsory_down += part.compulsory_down;
   fresh_bytes += part.fresh_bytes;
+  resident_bytes += part.resident_bytes;
   restarts += part.restarts;
   beside = std::max(beside, part.beside);
   if (first_kernel_at <= 0) first_kernel_at = part.first_kernel_at;

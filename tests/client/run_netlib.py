@@ -82,6 +82,8 @@ def run_forwarded(library, folder, tester, letter, is_cblas, level, cpu_blas):
 
 def run(library, folder, tester, letter, is_cblas, tile, devices, sizes, cpu_blas):
     settings = {"TESSERA_OFFLOAD": "always", "TESSERA_DEVICES": f"host:{devices}", "TESSERA_TILE": str(tile)}
+    if sizes:  # their operands may stay on devices, and each copy that does is compared with host memory
+        settings |= {"TESSERA_RESIDENT": "verify", "TESSERA_RESIDENT_ANYWHERE": "1"}
     text = with_sizes(input_of(folder, letter, is_cblas, "3"), sizes)
     code, report, jobs = execute(library, folder, tester, text, settings, cpu_blas)
 

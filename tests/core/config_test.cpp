@@ -16,12 +16,25 @@ namespace config_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* names[] = {"TESSERA_DEVICES",        "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY",
-                                 "TESSERA_TILE",           "TESSERA_OFFLOAD",     "TESSERA_CPU_BLAS",
-                                 "TESSERA_CUDA_PLUGIN",    "TESSERA_VERBOSE",     "TESSERA_STATS",
-                                 "TESSERA_TRACE",          "TESSERA_SUMMARY",     "TESSERA_SHARE",
-                                 "TESSERA_COPY_THREADS",   "TESSERA_CPU_WORKER",  "TESSERA_DEVICE_MEMORY_MODE",
-                                 "TESSERA_KEEP_OLD_VALUES"};
+constexpr const char* names[] = {"TESSERA_DEVICES",
+                                 "TESSERA_HOST_DEVICE",
+                                 "TESSERA_DEVICE_MEMORY",
+                                 "TESSERA_TILE",
+                                 "TESSERA_OFFLOAD",
+                                 "TESSERA_CPU_BLAS",
+                                 "TESSERA_CUDA_PLUGIN",
+                                 "TESSERA_VERBOSE",
+                                 "TESSERA_STATS",
+                                 "TESSERA_TRACE",
+                                 "TESSERA_SUMMARY",
+                                 "TESSERA_SHARE",
+                                 "TESSERA_COPY_THREADS",
+                                 "TESSERA_CPU_WORKER",
+                                 "TESSERA_DEVICE_MEMORY_MODE",
+                                 "TESSERA_KEEP_OLD_VALUES",
+                                 "TESSERA_RESIDENT",
+                                 "TESSERA_RESIDENT_MEMORY",
+                                 "TESSERA_RESIDENT_ANYWHERE"};
 constexpr const char* launcher_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
                                           "MV2_COMM_WORLD_LOCAL_RANK",
@@ -218,6 +231,21 @@ TEST_F(ConfigTest, MemoryMode) {
   EXPECT_EQ(Config::from_settings("TESSERA_DEVICE_MEMORY_MODE=whole").memory_mode, MemoryMode::whole);
   EXPECT_EQ(Config::from_settings("TESSERA_DEVICE_MEMORY_MODE=grow").memory_mode, MemoryMode::grow);
   EXPECT_THAT(message_of("TESSERA_DEVICE_MEMORY_MODE=half"), HasSubstr("grow or whole"));
+}
+
+TEST_F(ConfigTest, Resident) {
+  const Config none;
+  EXPECT_EQ(none.resident, Resident::off);
+  EXPECT_FALSE(none.resident_bytes);
+  EXPECT_FALSE(none.watches_any_memory);
+  EXPECT_EQ(Config::from_settings("TESSERA_RESIDENT=off").resident, Resident::off);
+  EXPECT_EQ(Config::from_settings("TESSERA_RESIDENT=verify").resident, Resident::verified);
+  const Config given =
+      Config::from_settings("TESSERA_RESIDENT=auto TESSERA_RESIDENT_MEMORY=3MiB TESSERA_RESIDENT_ANYWHERE=1");
+  EXPECT_EQ(given.resident, Resident::automatic);
+  EXPECT_EQ(given.resident_bytes, std::size_t{3} << 20);
+  EXPECT_TRUE(given.watches_any_memory);
+  EXPECT_THAT(message_of("TESSERA_RESIDENT=on"), HasSubstr("off, auto or verify"));
 }
 
 TEST_F(ConfigTest, CopyThreadsFollowTheProcessors) {

@@ -130,6 +130,38 @@ TEST_P(DeviceConformance, MemoryIsCommittedAndGivenBack) {
   }
 }
 
+// Memory beside the slab holds what is copied there and back within the device, and goes back by itself.
+TEST_P(DeviceConformance, MemoryBesideTheSlab) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  constexpr std::size_t whole = std::size_t{3} << 20;
+  std::byte* const slab = device.reserve(whole);
+  EXPECT_EQ(device.take_memory(device.info().memory_bytes * 2), nullptr);
+  const std::size_t before = device.free_memory_bytes();
+  std::byte* const beside = device.take_memory(whole);
+  if (beside == nullptr) GTEST_SKIP() << "this driver maps no memory";
+  EXPECT_LE(device.free_memory_bytes() + whole, before);
+  const Bytes contents = random_bytes(whole, 5);
+  Bytes expected = contents;
+  const auto bytes = static_cast<index_t>(whole);
+  for (const StreamKind stream : {StreamKind::up, StreamKind::down}) {
+    fill_slab(device, slab, contents);
+    device.copy_within(stream, {beside, bytes}, {slab, bytes}, {bytes, 1});
+    ASSERT_EQ(finish(device, {stream}), EventStatus::complete);
+    fill_slab(device, slab, Bytes(whole));
+    // All of it, and some columns of another pitch.
+    device.copy_within(stream, {slab, bytes}, {beside, bytes}, {bytes, 1});
+    device.copy_within(stream, {slab + 64, 4096}, {beside + 128, 1024}, {1000, 16});
+    ASSERT_EQ(finish(device, {stream}), EventStatus::complete);
+    expected = contents;
+    model_copy(expected.data() + 64, 4096, contents.data() + 128, 1024, {1000, 16});
+    EXPECT_TRUE(slab_contents(device, slab, bytes) == expected);
+  }
+  device.free_memory(beside);
+  EXPECT_GE(device.free_memory_bytes() + whole, before);
+  EXPECT_NE(device.take_memory(whole), nullptr) << "what is left is freed with the device";
+}
+
 TEST_P(DeviceConformance, AStreamRunsInOrder) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);

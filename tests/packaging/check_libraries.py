@@ -25,7 +25,7 @@ LIBRARIES = {
     "tessera/lapack/liblapack.so.3": (OURS + r"|libblas\.so\.3", OURS, None),
     "tessera/lapack/liblapack64.so.3": (OURS + r"|libblas64\.so\.3", OURS, None),
     "libtessera_lapack.so": (OURS, OURS, None),
-    "libtessera_memory.so": (r"$^", None, r"malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|free|malloc_usable_size|tessera_memory_pool_1"),
+    "libtessera_memory.so": (r"$^", None, r"malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|free|malloc_usable_size|tessera_memory_pool_2"),
     "libtessera_slots.so": (r"$^", None, r"tessera_slots_(open|apply|undo|report)"),
     "libtessera_device_host.so": (r"$^", None, r"tessera_device_\w+"),
     "libtessera_device.so": (r"$^", None, r"tessera_device_\w+"),

@@ -51,6 +51,24 @@ TEST(Tiling, LongProductsHaveDeepSteps) {
   EXPECT_EQ(choose_tiling(shape_of(wide), machine, 0).k, 1024);
 }
 
+// With the operands of a thin product on the device, steps are few, one task for each stream. A result that takes long
+// on the link is cut as ever.
+TEST(Tiling, ProductsWhoseInputsAreThereHaveFewSteps) {
+  runtime::Machine machine{.devices = 1,
+                           .heap_bytes = std::size_t{100} << 30,
+                           .segment_bytes = 32768,
+                           .flops_per_s = 60e12,
+                           .link_bytes_per_s = 50e9};
+  const Level3 thin{.routine = Routine::gemm, .m = 64, .n = 16384, .k = 16384};
+  const Level3 square{.routine = Routine::gemm, .m = 8192, .n = 8192, .k = 8192};
+  const runtime::Tiling of_thin = choose_tiling(shape_of(thin), machine, 0);
+  const runtime::Tiling of_square = choose_tiling(shape_of(square), machine, 0);
+  EXPECT_LE(of_thin.n, 1024);
+  machine.has_inputs = true;
+  EXPECT_EQ(choose_tiling(shape_of(thin), machine, 0), (runtime::Tiling{64, 2048, 4096}));
+  EXPECT_EQ(choose_tiling(shape_of(square), machine, 0), of_square);
+}
+
 // A segment may be shorter than an element.
 TEST(Tiling, SegmentsOfAnySizeAreTaken) {
   for (const ScalarType type : {ScalarType::s, ScalarType::z}) {

@@ -72,7 +72,7 @@ class ScriptedJob final : public Job {
     if (writes) note_writing();
     return attempts.size() > script_.size() || script_[attempts.size() - 1](fates);
   }
-  std::vector<device::HostRange> used_memory() const override { return memory; }
+  std::vector<device::Touched> touched() const override { return memory; }
   void finish_on_cpu() override {
     ++finishes;
     if (!cpu_can) throw NoDeviceLeft("the CPU cannot");
@@ -82,7 +82,7 @@ class ScriptedJob final : public Job {
 
   // The needs of the job.
   Needs kind = Needs::alone;
-  std::vector<device::HostRange> memory;
+  std::vector<device::Touched> memory;
   std::vector<std::size_t> wants;  ///< of devices in turn; empty: part_bytes of each
   std::size_t part_bytes = 4096;
   bool writes = true, cpu_can = true, leaves_more = false;
@@ -138,7 +138,7 @@ TEST(Job, MemoryOfAPoolIsLockedOnceDevicesHaveUsedIt) {
   {
     const auto runtime = runtime_of(1);
     ScriptedJob job(1, {becomes(0, Fate::well)});
-    job.memory = {{memory, memory + bytes}};
+    job.memory = {{{memory, static_cast<index_t>(bytes), static_cast<index_t>(bytes), 1}}};
     EXPECT_TRUE(runtime->run(job));
     for (int i = 0; i < 60000 && pool.locked_bytes() < bytes; ++i) usleep(1000);  // a minute is a hang
     EXPECT_EQ(pool.locked_bytes(), bytes);
@@ -157,7 +157,7 @@ TEST(Job, MemoryOfAPoolThatOnlyTheCpuHasUsedIsNotLocked) {
   const auto runtime = runtime_of(1);
   ScriptedJob job(1, {[](std::span<DeviceFate>) { return false; }});
   job.leaves_more = true;
-  job.memory = {{memory, memory + bytes}};
+  job.memory = {{{memory, static_cast<index_t>(bytes), static_cast<index_t>(bytes), 1}}};
   EXPECT_TRUE(runtime->run(job));
   EXPECT_EQ(job.finishes, 1);
   usleep(20000);

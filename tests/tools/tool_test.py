@@ -153,12 +153,12 @@ class Run(ToolCase):
         return dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
 
     def test_variables(self):
-        seen = self.variables("--devices", "host:3", "--tile", "256", "--memory", "64MiB", "--memory-mode", "whole", "--copy-threads", "6", "--keep-old-values", "off", "--cpu-worker", "on", "--host-device", "memory=64MiB",
+        seen = self.variables("--devices", "host:3", "--tile", "256", "--memory", "64MiB", "--memory-mode", "whole", "--resident", "auto", "--resident-memory", "32MiB", "--copy-threads", "6", "--keep-old-values", "off", "--cpu-worker", "on", "--host-device", "memory=64MiB",
                               "--offload", "auto,trsm=never", "--verbose", "--stats", "s.jsonl", "--trace", "/tmp/t.json",
                               "--summary")
         self.assertEqual([pathlib.Path(file).resolve() for file in seen["LD_PRELOAD"].split(":")],
                          [(BUILD / "lib" / name).resolve() for name in ("libtessera_blas.so", "libtessera_lapack.so")])
-        expected = {"TESSERA_DEVICES": "host:3", "TESSERA_TILE": "256", "TESSERA_DEVICE_MEMORY": "64MiB", "TESSERA_DEVICE_MEMORY_MODE": "whole", "TESSERA_COPY_THREADS": "6", "TESSERA_KEEP_OLD_VALUES": "off", "TESSERA_CPU_WORKER": "on",
+        expected = {"TESSERA_DEVICES": "host:3", "TESSERA_TILE": "256", "TESSERA_DEVICE_MEMORY": "64MiB", "TESSERA_DEVICE_MEMORY_MODE": "whole", "TESSERA_RESIDENT": "auto", "TESSERA_RESIDENT_MEMORY": "32MiB", "TESSERA_COPY_THREADS": "6", "TESSERA_KEEP_OLD_VALUES": "off", "TESSERA_CPU_WORKER": "on",
                     "TESSERA_HOST_DEVICE": "memory=64MiB", "TESSERA_OFFLOAD": "auto,trsm=never", "TESSERA_VERBOSE": "1",
                     "TESSERA_STATS": os.path.abspath("s.jsonl"), "TESSERA_TRACE": "/tmp/t.json",
                     "TESSERA_SUMMARY": "1", "TESSERA_WARM_UP": "known"}

@@ -166,6 +166,10 @@ void CudaDevice::join_down() {
   down_ends_apart_ = false;
 }
 
+void CudaDevice::copy_within(StreamKind kind, Block to, Block from, Extent extent) {
+  submit_copy({kind}, "copy within", to, from, extent, cudaMemcpyDeviceToDevice, this, this);
+}
+
 bool CudaDevice::can_copy_slices(Extent extent, SliceKind kind) {
   if (info_.copy_threads == 0 || extent.bytes() == 0) return false;
   const CurrentContext current(context_);

@@ -71,11 +71,13 @@ CudaDevice::~CudaDevice() {
     for (auto& ring : staging_) static_cast<void>(ring.release());
     static_cast<void>(staging_threads_.release());
     static_cast<void>(mapped_.release());
+    for (auto& memory : beside_) static_cast<void>(memory.release());
     return;
   }
   for (auto& ring : staging_) ring.reset();
   if (slab_ != nullptr && cudaFree(slab_) != cudaSuccess) forget_error();
   mapped_.reset();
+  beside_.clear();
   destroy_streams();
   base_.reset();
   pool_->close();
@@ -168,6 +170,30 @@ std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
     return mapped_->mapped_bytes();
   }
   return mapped_->shrink(keep_bytes);
+}
+
+// NOLINTBEGIN(performance-no-int-to-ptr): as the driver has it
+std::byte* CudaDevice::take_memory(std::size_t bytes) {
+  if (!maps_memory_) return nullptr;
+  const CurrentContext current(context_);
+  const int user = ordinal();
+  auto memory = MappedMemory::reserve(user, {&user, 1}, bytes, info_.profile.memory_chunk_bytes);
+  if (!memory || memory->grow(bytes) < bytes) return nullptr;
+  const std::lock_guard lock(beside_mutex_);
+  beside_.push_back(std::move(memory));
+  return reinterpret_cast<std::byte*>(beside_.back()->address());
+}
+
+void CudaDevice::free_memory(std::byte* memory) {
+  const CurrentContext current(context_);
+  const std::lock_guard lock(beside_mutex_);
+  std::erase_if(beside_, [&](const auto& each) { return reinterpret_cast<std::byte*>(each->address()) == memory; });
+}
+// NOLINTEND(performance-no-int-to-ptr)
+
+bool CudaDevice::has_locked(const std::byte* host) const {
+  const CurrentContext current(context_);
+  return !HostRegistry::is_pageable(host);
 }
 
 void CudaDevice::require(cudaError_t submitted, const char* what) {

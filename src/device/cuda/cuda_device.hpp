@@ -51,6 +51,10 @@ class CudaDevice final : public Device {
   void copy_down(Block host_to, Block device_from, Extent extent) override;
   bool can_copy_slices(Extent extent, SliceKind kind) override;
   void copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) override;
+  std::byte* take_memory(std::size_t bytes) override;
+  void free_memory(std::byte* memory) override;
+  bool has_locked(const std::byte* host) const override;
+  void copy_within(StreamKind stream, Block to, Block from, Extent extent) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
   void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) override;
   bool can_access(const Device& peer) const override;
@@ -152,6 +156,8 @@ class CudaDevice final : public Device {
   cudaStream_t down_end_ = nullptr;
   std::byte* slab_ = nullptr;  ///< from cudaMalloc
   std::unique_ptr<MappedMemory> mapped_;
+  std::mutex beside_mutex_;                            // guards the following member
+  std::vector<std::unique_ptr<MappedMemory>> beside_;  ///< of take_memory()
   std::shared_ptr<EventPool> pool_;
 
   /// Shared by both rings; the submitting thread creates them with the first ring.

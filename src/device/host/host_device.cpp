@@ -204,13 +204,37 @@ HostDevice::~HostDevice() {
   for (auto& stream : streams_) stream->stop();
   for (auto& stream : streams_) stream->join();
   if (arena_ != nullptr) munmap(arena_, arena_bytes_);
+  const LockGuard lock(beside_mutex_);
+  for (const std::span<std::byte> memory : beside_) munmap(memory.data(), memory.size());
 }
 
 std::size_t HostDevice::free_memory_bytes() const {
-  const std::size_t taken =
+  std::size_t taken =
       committed_bytes_.load(std::memory_order_acquire) + memory_of_others_.load(std::memory_order_relaxed);
+  const LockGuard lock(beside_mutex_);
+  for (const std::span<std::byte> memory : beside_) taken += memory.size();
   return settings_.memory_bytes - std::min(taken, settings_.memory_bytes);
 }
+
+namespace {
+
+/// @return nullptr if there are no such addresses
+std::byte* map_memory(std::size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+/// Whether a block that is not empty lies in memory.
+bool is_within(std::span<const std::byte> memory, Block block, Extent extent) {
+  if (memory.empty() || block.address < memory.data() || block.address >= memory.data() + memory.size()) return false;
+  const index_t room = static_cast<index_t>(memory.size()) - (block.address - memory.data());
+  if (extent.column_bytes > room) return false;
+  if (extent.columns == 1) return true;
+  return block.pitch_bytes >= extent.column_bytes &&
+         extent.columns - 1 <= (room - extent.column_bytes) / block.pitch_bytes;
+}
+
+}  // namespace
 
 void HostDevice::map_arena(std::size_t bytes) {
   if (arena_ != nullptr) throw InternalError("the slab of a device is reserved once");
@@ -219,12 +243,27 @@ void HostDevice::map_arena(std::size_t bytes) {
     throw OutOfDeviceMemory(info_.name + " has " + std::to_string(settings_.memory_bytes) + " bytes, " +
                             std::to_string(bytes) + " were asked for");
   }
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
+  arena_ = map_memory(bytes);
+  if (arena_ == nullptr)
     throw OutOfDeviceMemory("no host memory for the " + std::to_string(bytes) + " bytes of " + info_.name);
-  }
-  arena_ = static_cast<std::byte*>(memory);
   arena_bytes_ = bytes;
+}
+
+std::byte* HostDevice::take_memory(std::size_t bytes) {
+  if (bytes == 0 || bytes > free_memory_bytes()) return nullptr;
+  std::byte* const memory = map_memory(bytes);
+  const LockGuard lock(beside_mutex_);
+  if (memory != nullptr) beside_.emplace_back(memory, bytes);
+  return memory;
+}
+
+void HostDevice::free_memory(std::byte* memory) {
+  const LockGuard lock(beside_mutex_);
+  const auto taken =
+      std::find_if(beside_.begin(), beside_.end(), [&](const auto& each) { return each.data() == memory; });
+  if (taken == beside_.end()) throw InternalError("memory that was not taken of " + info_.name);
+  munmap(memory, taken->size());
+  beside_.erase(taken);
 }
 
 std::byte* HostDevice::reserve(std::size_t bytes) {
@@ -259,13 +298,11 @@ std::size_t HostDevice::decommit(std::size_t keep_bytes) {
 bool HostDevice::holds(Block block, Extent extent) const {
   if (extent.column_bytes < 0 || extent.columns < 0) return false;
   if (extent.column_bytes == 0 || extent.columns == 0) return true;
-  const auto bytes = static_cast<index_t>(committed_bytes_.load(std::memory_order_acquire));
-  if (bytes == 0 || block.address < arena_ || block.address >= arena_ + bytes) return false;
-  const index_t room = bytes - (block.address - arena_);
-  if (extent.column_bytes > room) return false;
-  if (extent.columns == 1) return true;
-  return block.pitch_bytes >= extent.column_bytes &&
-         extent.columns - 1 <= (room - extent.column_bytes) / block.pitch_bytes;
+  const std::size_t bytes = committed_bytes_.load(std::memory_order_acquire);
+  if (is_within({arena_, bytes}, block, extent)) return true;
+  const LockGuard lock(beside_mutex_);
+  return std::any_of(beside_.begin(), beside_.end(),
+                     [&](const auto& memory) { return is_within(memory, block, extent); });
 }
 
 void HostDevice::enqueue(StreamId id, Operation operation) {
@@ -319,6 +356,13 @@ bool HostDevice::can_copy_slices(Extent extent, SliceKind kind) {
 void HostDevice::copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) {
   if (!holds(device_from, extent)) throw InternalError("copy down from memory outside the slab of " + info_.name);
   enqueue_copy(StreamKind::down, host_to, device_from, extent, nullptr, written);
+}
+
+void HostDevice::copy_within(StreamKind stream, Block to, Block from, Extent extent) {
+  if (!holds(to, extent) || !holds(from, extent)) throw InternalError("copy outside the slab of " + info_.name);
+  // It takes no time of the link.
+  submit(
+      {stream}, [=] { copy_columns(to, from, extent); }, 0);
 }
 
 void HostDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {

@@ -57,6 +57,9 @@ class HostDevice : public Device {
   void copy_down(Block host_to, Block device_from, Extent extent) override;
   bool can_copy_slices(Extent extent, SliceKind kind) override;
   void copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) override;
+  std::byte* take_memory(std::size_t bytes) override;
+  void free_memory(std::byte* memory) override;
+  void copy_within(StreamKind stream, Block to, Block from, Extent extent) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
   void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) override;
   bool can_access(const Device& peer) const override;
@@ -77,7 +80,7 @@ class HostDevice : public Device {
   /// @throws DeviceLost
   void submit(StreamId stream, std::function<void()> work, double modelled_seconds);
 
-  /// Whether the whole block lies in usable memory of the slab.
+  /// Whether the whole block lies in usable memory of the slab, or beside it.
   bool holds(Block block, Extent extent) const;
 
   const HostDeviceSettings& settings() const { return settings_; }
@@ -126,6 +129,8 @@ class HostDevice : public Device {
   /// arena_.
   std::atomic<std::size_t> committed_bytes_{0};
   std::atomic<std::size_t> memory_of_others_{0};  ///< independent of all other data
+  mutable Mutex beside_mutex_;
+  std::vector<std::span<std::byte>> beside_ TESSERA_GUARDED_BY(beside_mutex_);  ///< of take_memory()
 
   /// Set once, with release. The acquire loads in lost() order the loss before a thread's reaction to it.
   std::atomic<bool> lost_{false};

@@ -50,6 +50,7 @@ class BatchJob final : public Job {
 
   bool has_more() const override { return pipeline_.has_pending(); }
   DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override;
+  bool touches_more() const override { return true; }
   std::vector<std::size_t> slab_bytes(const Admission::Stay& stay) override;
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   void finish_on_cpu() override;

@@ -23,6 +23,7 @@ struct Machine {
   device::ScatteredColumns scattered = {};  ///< likewise
   double flops_per_s = 0;                   ///< of a device, on the average; 0: unknown
   double link_bytes_per_s = 0;              ///< likewise
+  bool has_inputs = false;                  ///< most of what the call reads is on the devices already
 
   /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
   index_t slots(std::size_t slot_bytes) const {

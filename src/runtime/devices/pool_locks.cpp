@@ -119,6 +119,13 @@ void watch_forks_for_pools() noexcept {
   static_cast<void>(registered);
 }
 
+bool lies_in_pool(device::HostRange range) noexcept {
+  const Pools pools = pools_of_process();
+  return std::any_of(pools.begin(), pools.end(), [&](const pool::LockablePool* each) {
+    return each != nullptr && each->has_all(range.begin, range.end - 1);
+  });
+}
+
 void want_locked(std::span<const device::HostRange> ranges, PageLocker& locker) noexcept {
   PageLocker* none = nullptr;
   the_locker.of_devices.compare_exchange_strong(none, &locker);

@@ -26,6 +26,9 @@ class UseOfPools {
 /// registration, so ours run before those of a driver.
 void watch_forks_for_pools() noexcept;
 
+/// Whether the range lies in one piece of a pool: memory of this process alone, which no file is behind. Thread-safe.
+bool lies_in_pool(device::HostRange range) noexcept;
+
 /// Devices have used the memory: pieces of pools that it lies in will be locked. Thread-safe.
 /// @param locker of these devices; that of the first call stays
 void want_locked(std::span<const device::HostRange> ranges, PageLocker& locker) noexcept;

@@ -28,6 +28,7 @@ CpuWorker::Outcome CpuWorker::run(TaskPool& job, const CpuHelp& help) const noex
       break;
     }
     outcome.done.push_back(*task);
+    tell(job.graph(), *task);
     job.begin_write_back();
     job.finish_task(*task);
   }
@@ -47,10 +48,18 @@ CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const Tas
     } else {
       compute_rest(graph, *found, outcome);
     }
+    tell(graph, task);
     if (outcome.breakdown.task == task) left_out = dependents_of(graph, task);
     if (try_reserve(outcome.done, 1)) outcome.done.push_back(task);
   }
   return outcome;
+}
+
+void CpuWorker::tell(const TaskGraph& graph, TaskId task) const {
+  if (!tell_written_) return;
+  const HostTile tile = graph.output(task).tile;
+  const auto element = static_cast<index_t>(element_bytes(graph.type));
+  tell_written_({tile.address, tile.ld * element}, cache::extent_of(tile, element));
 }
 
 // All of it, apart, because what it takes to compute a part depends on the step. No slice depends on another one.

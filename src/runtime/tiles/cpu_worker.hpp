@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "calls/level3.hpp"
@@ -32,7 +33,11 @@ class CpuWorker {
     std::exception_ptr error;  ///< thrown by a call: the tile that it wrote is in an unknown state
   };
 
-  explicit CpuWorker(HostCompute compute) : compute_(std::move(compute)) {}
+  /// Told of each tile that it has written, before others may read it. Must not throw.
+  using TellWritten = std::function<void(device::Block, device::Extent)>;
+
+  explicit CpuWorker(HostCompute compute, TellWritten tell_written = {})
+      : compute_(std::move(compute)), tell_written_(std::move(tell_written)) {}
 
   /// Takes tasks from the job as long as there are some and the job ends sooner for it. Does not wait for the job's
   /// end.
@@ -47,9 +52,11 @@ class CpuWorker {
  private:
   /// @param C where the output is: as the graph says, or apart from it
   void compute(const TaskGraph& graph, TaskId task, const HostTile& C, Outcome& outcome) const;
+  void tell(const TaskGraph& graph, TaskId task) const;
   void compute_rest(const TaskGraph& graph, const PartlyWritten& partly, Outcome& outcome) const;
 
   HostCompute compute_;
+  TellWritten tell_written_;
 };
 
 }  // namespace tessera::runtime

@@ -52,10 +52,9 @@ struct GraphProperties {
   ScalarType type = ScalarType::d;
   index_t m = 0, n = 0, k = 0;
   Tiling tiling = {};
-  Work work = {};          ///< flops, and compulsory bytes
-  bool hermitian = false;  ///< C is: its diagonal is real
-  /// Host memory that the job touches (for page-locking), at most one range per operand.
-  std::vector<device::HostRange> host_ranges = {};
+  Work work = {};                             ///< flops, and compulsory bytes
+  bool hermitian = false;                     ///< C is: its diagonal is real
+  std::vector<device::Touched> touched = {};  ///< the operands
   /// Matrices of which no task reads an old value, and that the job writes as a whole.
   std::vector<HostTile> only_written = {};
 

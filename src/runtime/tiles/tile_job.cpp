@@ -222,7 +222,7 @@ std::unique_ptr<device::HostPinning> TileJob::pin_operands(const std::vector<boo
   if (first == working.end()) return nullptr;
   device::Device& device = *in_.devices.accelerator(static_cast<std::size_t>(first - working.begin())).device;
   if (device.info().copy_threads > 0) return nullptr;  // all devices have them
-  return device.pin_host(graph_.host_ranges);
+  return device.pin_host(dense_ranges(graph_.touched));
 }
 
 void TileJob::take_over(const Attempt& made, std::span<const DeviceFate> fates) {

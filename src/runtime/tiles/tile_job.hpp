@@ -66,7 +66,7 @@ class TileJob final : public Job {
   /// @throws OutOfDeviceMemory if the devices cannot hold one step of the graph
   DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override;
   std::vector<WrittenArea> only_written() const override;
-  std::vector<device::HostRange> used_memory() const override { return graph_.host_ranges; }
+  std::vector<device::Touched> touched() const override { return graph_.touched; }
   /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed and gone
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   void finish_on_cpu() override;

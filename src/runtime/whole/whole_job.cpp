@@ -55,8 +55,7 @@ void WholeJob::load() {
 
 std::vector<WrittenArea> WholeJob::only_written() const {
   std::vector<WrittenArea> areas;
-  // Nobody knows yet how many vectors there are; the caller's memory may end behind them.
-  if (problem_.routine == Routine::heevr && problem_.range == EigenRange::values) return areas;
+  if (has_unknown_end()) return areas;
   for (const LapackOperand& operand : LapackOperands(problem_)) {
     if (operand.reads || !operand.writes) continue;
     areas.push_back(
@@ -66,14 +65,19 @@ std::vector<WrittenArea> WholeJob::only_written() const {
   return areas;
 }
 
-std::vector<device::HostRange> WholeJob::used_memory() const {
-  std::vector<device::HostRange> ranges;
+std::vector<device::Touched> WholeJob::touched() const {
+  std::vector<device::Touched> touched;
   for (const LapackOperand& operand : LapackOperands(problem_)) {
     if (operand.bytes() == 0) continue;
-    const index_t elements = operand.ld * (operand.cols - 1) + operand.rows;
-    ranges.push_back({operand.address, operand.address + elements * operand.element_bytes});
+    using Use = device::Touched::Use;
+    if (operand.slot == LapackSlot::U && has_unknown_end()) continue;
+    const index_t element = operand.element_bytes;
+    const Use use = !operand.writes                      ? Use::read
+                    : operand.written_part != Part::full ? Use::written_in_part
+                                                         : Use::written;
+    touched.push_back({{operand.address, operand.ld * element, operand.rows * element, operand.cols}, use});
   }
-  return ranges;
+  return touched;
 }
 
 // The quickest that may try; of equal ones that with most memory.

@@ -31,7 +31,8 @@ class WholeJob final : public Job {
   /// @throws NotAvailable if devices do not solve such problems
   std::vector<std::size_t> slab_bytes(const Admission::Stay& stay) override;
   std::vector<WrittenArea> only_written() const override;
-  std::vector<device::HostRange> used_memory() const override;
+  std::vector<device::Touched> touched() const override;
+  bool touches_more() const override { return has_unknown_end(); }
   /// @throws UnsuitableNumbers, NotAvailable, std::bad_alloc; DeviceLost if an input is torn
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   /// @throws NoDeviceLeft, OutOfDeviceMemory unless a device has solved it
@@ -40,6 +41,8 @@ class WholeJob final : public Job {
  private:
   std::optional<std::size_t> next_device(std::span<const DeviceCapacity> capacities) const;
   bool prepare(std::size_t d);
+  /// Nobody knows yet how many vectors there are; the caller's memory may end behind them.
+  bool has_unknown_end() const { return problem_.routine == Routine::heevr && problem_.range == EigenRange::values; }
   void add(bool is_done);
 
   DeviceSet& devices_;

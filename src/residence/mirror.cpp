@@ -1,0 +1,207 @@
+#include "residence/mirror.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/error.hpp"
+
+namespace tessera::residence {
+namespace {
+
+bool overlaps(const Rectangle& a, const Rectangle& b) { return common_part(a, b).bytes() > 0; }
+
+}  // namespace
+
+Rectangle common_part(const Rectangle& a, const Rectangle& b) {
+  Rectangle part;
+  part.first_byte = std::max(a.first_byte, b.first_byte);
+  part.first_column = std::max(a.first_column, b.first_column);
+  part.column_bytes = std::max<index_t>(std::min(a.end_byte(), b.end_byte()) - part.first_byte, 0);
+  part.columns = std::max<index_t>(std::min(a.end_column(), b.end_column()) - part.first_column, 0);
+  return part;
+}
+
+std::vector<Mirror::Piece> Mirror::find(MatrixId matrix, const Rectangle& rectangle) {
+  const LockGuard lock(mutex_);
+  std::vector<Piece> pieces;
+  std::vector<Blocks::iterator> used;
+  index_t covered = 0;
+  for (auto block = blocks_.begin(); block != blocks_.end() && covered < rectangle.bytes(); ++block) {
+    if (block->matrix != matrix) continue;
+    const Rectangle part = common_part(block->rectangle, rectangle);
+    if (part.bytes() == 0) continue;
+    const index_t pitch = block->rectangle.column_bytes;
+    std::byte* const at = block->address + (part.first_column - block->rectangle.first_column) * pitch +
+                          (part.first_byte - block->rectangle.first_byte);
+    pieces.push_back({part, {at, pitch}});
+    used.push_back(block);
+    covered += part.bytes();  // blocks are disjoint
+  }
+  if (covered < rectangle.bytes()) return {};
+  for (const auto& block : used) blocks_.splice(blocks_.end(), blocks_, block);
+  return pieces;
+}
+
+std::byte* Mirror::make(MatrixId matrix, const Rectangle& rectangle) {
+  const LockGuard lock(mutex_);
+  drop_overlapped(matrix, rectangle);
+  Blocks made(1, Block{matrix, rectangle, nullptr});
+  std::byte* const address = allocate(static_cast<std::size_t>(rectangle.bytes()));
+  made.front().address = address;
+  if (address != nullptr) blocks_.splice(blocks_.end(), made);
+  return address;
+}
+
+// Blocks that are given up may still be in use. Then there is memory next time, and nothing more is given up now.
+std::byte* Mirror::allocate(std::size_t bytes) {
+  if (bytes > device_.most_bytes) return nullptr;
+  for (;;) {
+    if (!retire_dropped()) return nullptr;
+    free_retired();
+    if (std::byte* const address = allocate_in_segments(bytes)) return address;
+    if (take_segment(bytes)) continue;
+    if (blocks_.empty() || retired_bytes_ >= static_cast<index_t>(bytes)) return nullptr;
+    dropped_.splice(dropped_.end(), blocks_, blocks_.begin());
+  }
+}
+
+std::byte* Mirror::allocate_in_segments(std::size_t bytes) {
+  for (auto& [address, heap] : segments_) {
+    if (std::byte* const found = heap.allocate(bytes)) return found;
+  }
+  return nullptr;
+}
+
+bool Mirror::take_segment(std::size_t bytes) {
+  constexpr std::size_t usual = std::size_t{1} << 30, parts = 8, alignment = heap::FreeList::alignment;
+  if (bytes > untaken()) free_small_segments(bytes);
+  const std::size_t left = untaken() / alignment * alignment;
+  if (bytes > left) return false;
+  const std::size_t least = std::max(bytes, std::min(usual, device_.most_bytes / parts));
+  const std::size_t wanted = std::min((least + alignment - 1) / alignment * alignment, left);
+  std::byte* const address = device_.take(wanted);
+  if (address == nullptr) return false;
+  segments_.try_emplace(address, address, wanted);
+  return true;
+}
+
+// Empty ones, in which a block of this size has no place.
+void Mirror::free_small_segments(std::size_t bytes) {
+  for (auto segment = segments_.begin(); segment != segments_.end();) {
+    const auto here = segment++;
+    if (here->second.occupied_count() > 0 || here->second.capacity() >= bytes) continue;
+    device_.free(here->first);
+    segments_.erase(here);
+  }
+}
+
+void Mirror::free(std::byte* address) { std::prev(segments_.upper_bound(address))->second.free(address); }
+
+std::size_t Mirror::taken() const {
+  std::size_t sum = 0;
+  for (const auto& [address, heap] : segments_) sum += heap.capacity();
+  return sum;
+}
+
+void Mirror::drop(MatrixId matrix, const Rectangle& rectangle) {
+  const LockGuard lock(mutex_);
+  drop_overlapped(matrix, rectangle);
+}
+
+void Mirror::drop(MatrixId matrix) {
+  const LockGuard lock(mutex_);
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    const auto here = block++;
+    if (here->matrix == matrix) dropped_.splice(dropped_.end(), blocks_, here);
+  }
+}
+
+void Mirror::clear() {
+  const LockGuard lock(mutex_);
+  dropped_.splice(dropped_.end(), blocks_);
+}
+
+void Mirror::give_back() {
+  const LockGuard lock(mutex_);
+  blocks_.clear();
+  dropped_.clear();
+  retired_.clear();
+  retired_bytes_ = 0;
+  for (const auto& [address, heap] : segments_) device_.free(address);
+  segments_.clear();
+}
+
+std::size_t Mirror::untaken() const { return device_.most_bytes - std::min(taken(), device_.most_bytes); }
+
+std::size_t Mirror::taken_bytes() const {
+  const LockGuard lock(mutex_);
+  return taken();
+}
+
+std::size_t Mirror::resident_bytes() const {
+  const LockGuard lock(mutex_);
+  std::size_t sum = 0;
+  for (const Block& block : blocks_) sum += static_cast<std::size_t>(block.rectangle.bytes());
+  return sum;
+}
+
+index_t Mirror::resident_bytes(MatrixId matrix, const Rectangle& rectangle) const {
+  const LockGuard lock(mutex_);
+  index_t sum = 0;
+  for (const Block& block : blocks_) {
+    if (block.matrix == matrix) sum += common_part(block.rectangle, rectangle).bytes();
+  }
+  return sum;
+}
+
+void Mirror::drop_overlapped(MatrixId matrix, const Rectangle& rectangle) {
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    const auto here = block++;
+    if (here->matrix == matrix && overlaps(here->rectangle, rectangle)) dropped_.splice(dropped_.end(), blocks_, here);
+  }
+}
+
+/// @return false: nobody knows when their uses end
+bool Mirror::retire_dropped() {
+  if (dropped_.empty()) return true;
+  const std::optional<Events> until = device_.uses_end();
+  if (!until) return false;
+  while (!dropped_.empty()) {
+    retired_.push_back({dropped_.front(), *until});
+    retired_bytes_ += dropped_.front().rectangle.bytes();
+    dropped_.pop_front();
+  }
+  return true;
+}
+
+// Events of a stream complete in order, and so do these.
+void Mirror::free_retired() {
+  const auto is_over = [](const Retired& retired) {
+    return std::all_of(retired.until.begin(), retired.until.end(),
+                       [](const device::EventPtr& event) { return event->status() != device::EventStatus::pending; });
+  };
+  while (!retired_.empty() && is_over(retired_.front())) {
+    free(retired_.front().block.address);
+    retired_bytes_ -= retired_.front().block.rectangle.bytes();
+    retired_.pop_front();
+  }
+}
+
+void Mirror::check_invariants() const {
+  const LockGuard lock(mutex_);
+  std::size_t occupied = 0;
+  for (const auto& [address, heap] : segments_) {
+    heap.check_invariants();
+    occupied += heap.occupied_count();
+  }
+  if (occupied != blocks_.size() + dropped_.size() + retired_.size())
+    throw InternalError("mirror: memory that belongs to no block");
+  for (auto a = blocks_.begin(); a != blocks_.end(); ++a) {
+    for (auto b = std::next(a); b != blocks_.end(); ++b) {
+      if (a->matrix == b->matrix && overlaps(a->rectangle, b->rectangle))
+        throw InternalError("mirror: blocks of a matrix overlap");
+    }
+  }
+}
+
+}  // namespace tessera::residence

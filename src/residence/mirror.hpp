@@ -1,0 +1,122 @@
+// Blocks of host matrices that one device has copies of, beyond the call that brought them.
+//
+// A block is a rectangle of a matrix: some bytes of each of some columns. The blocks of a matrix are disjoint. A call may
+// cut a matrix otherwise than the one before: a rectangle is here if blocks cover it, and then it is put together of
+// them. Memory is taken from the device in segments, as blocks need it. When there is no more, the blocks go whose last
+// use is longest ago.
+//
+// The mirror submits nothing to the device. Its owner, the thread that submits copies, makes blocks and finds them, and
+// submits copies to and from them before it makes another one. When a block is given up, its memory stays taken until
+// the events have completed that `uses_end` returns when the owner asks for memory the next time.
+//
+// Thread-safe; functions of the owner say so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/mutex.hpp"
+#include "core/scalar.hpp"
+#include "device/device.hpp"
+#include "heap/device_heap.hpp"
+
+namespace tessera::residence {
+
+using MatrixId = std::uint64_t;
+
+/// A part of a matrix. Rows are counted in bytes.
+struct Rectangle {
+  index_t first_byte = 0, first_column = 0;  ///< in each column, and of the columns
+  index_t column_bytes = 0, columns = 0;
+
+  index_t end_byte() const { return first_byte + column_bytes; }
+  index_t end_column() const { return first_column + columns; }
+  index_t bytes() const { return column_bytes * columns; }
+  bool operator==(const Rectangle&) const = default;
+};
+/// The bytes that both have; perhaps none.
+Rectangle common_part(const Rectangle& a, const Rectangle& b);
+
+class Mirror {
+ public:
+  using Events = std::vector<device::EventPtr>;
+
+  /// The device. All functions are called with the mirror's lock held.
+  struct Device {
+    /// See above; called by the owner. Nothing: the device cannot say it now.
+    std::function<std::optional<Events>()> uses_end;
+    std::function<std::byte*(std::size_t)> take;  ///< as device::Device::take_memory()
+    std::function<void(std::byte*)> free;         ///< as device::Device::free_memory()
+    std::size_t most_bytes = 0;                   ///< that it takes
+  };
+
+  explicit Mirror(Device device) : device_(std::move(device)) {}
+
+  /// A part of a rectangle, and where it lies on the device.
+  struct Piece {
+    Rectangle part;
+    device::Block on_device;
+  };
+  /// The pieces of a rectangle; none if some of it is not here. Only the owner.
+  std::vector<Piece> find(MatrixId matrix, const Rectangle& rectangle);
+
+  /// Makes place for a block, which is in the place of all that it overlaps from now on. Its columns are dense. Others
+  /// are given up for it, but no more than it needs.
+  /// @return its address; nullptr: there is no memory for it now, and the overlapped blocks are gone
+  /// Only the owner.
+  std::byte* make(MatrixId matrix, const Rectangle& rectangle);
+
+  /// Gives up all blocks with some byte of the rectangle.
+  void drop(MatrixId matrix, const Rectangle& rectangle);
+  void drop(MatrixId matrix);
+  void clear();
+  /// Gives up all blocks, and gives back all memory. @pre nothing that used blocks is under way
+  void give_back();
+
+  std::size_t resident_bytes() const;
+  /// Of the rectangle.
+  index_t resident_bytes(MatrixId matrix, const Rectangle& rectangle) const;
+  /// Bytes of the device's memory.
+  std::size_t taken_bytes() const;
+  void check_invariants() const;
+
+ private:
+  struct Block {
+    MatrixId matrix = 0;
+    Rectangle rectangle;
+    std::byte* address = nullptr;
+  };
+  using Blocks = std::list<Block>;
+  struct Retired {
+    Block block;
+    Events until;
+  };
+
+  std::byte* allocate(std::size_t bytes) TESSERA_REQUIRES(mutex_);
+  std::byte* allocate_in_segments(std::size_t bytes) TESSERA_REQUIRES(mutex_);
+  bool take_segment(std::size_t bytes) TESSERA_REQUIRES(mutex_);
+  void free_small_segments(std::size_t bytes) TESSERA_REQUIRES(mutex_);
+  void free(std::byte* address) TESSERA_REQUIRES(mutex_);
+  std::size_t taken() const TESSERA_REQUIRES(mutex_);
+  std::size_t untaken() const TESSERA_REQUIRES(mutex_);
+  void drop_overlapped(MatrixId matrix, const Rectangle& rectangle) TESSERA_REQUIRES(mutex_);
+  bool retire_dropped() TESSERA_REQUIRES(mutex_);
+  void free_retired() TESSERA_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  const Device device_;
+  std::map<std::byte*, heap::DeviceHeap> segments_ TESSERA_GUARDED_BY(mutex_);  ///< by address
+  Blocks blocks_ TESSERA_GUARDED_BY(mutex_);                                    ///< in order of their last use
+  Blocks dropped_ TESSERA_GUARDED_BY(mutex_);               ///< not known to be unused from some event on
+  std::deque<Retired> retired_ TESSERA_GUARDED_BY(mutex_);  ///< used until their events at most
+  index_t retired_bytes_ TESSERA_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tessera::residence

@@ -1,0 +1,247 @@
+// Copies through mirrors give what copies from host memory give, and cross the link only once.
+#include "residence/mirrored_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "device/host/host_device.hpp"
+
+namespace tessera::residence {
+namespace {
+
+using device::Block;
+using device::Extent;
+using device::StreamKind;
+
+constexpr std::size_t slot_bytes = 64 * 64, slots = 4, mirror_bytes = 6 * 64 * 64;
+
+struct Gpu {
+  explicit Gpu(Residence& residence, int ordinal, std::size_t bytes = mirror_bytes, bool verifies = false) {
+    HostDeviceSettings settings;
+    settings.memory_bytes = slot_bytes * slots + 2 * bytes;
+    auto owned = std::make_unique<device::HostDevice>(ordinal, settings);
+    raw = owned.get();
+    slab = raw->reserve(slot_bytes * slots);
+    device = std::make_unique<MirroredDevice>(std::move(owned), residence, bytes, verifies);
+  }
+  Block slot(std::size_t number, index_t pitch) const { return {slab + number * slot_bytes, pitch}; }
+  /// All that has been submitted is done.
+  void wait() const {
+    for (const StreamKind kind : {StreamKind::up, StreamKind::down}) {
+      const auto event = device->record({kind});
+      while (event->status() == device::EventStatus::pending) {
+      }
+      EXPECT_EQ(event->status(), device::EventStatus::complete);
+    }
+  }
+  std::int64_t copies_up() const { return raw->operations(StreamKind::up); }
+
+  device::HostDevice* raw = nullptr;
+  std::byte* slab = nullptr;
+  std::unique_ptr<MirroredDevice> device;
+};
+
+/// A matrix of bytes, of which each column is 64 of 80 bytes.
+struct Matrix {
+  explicit Matrix(unsigned seed) : memory(80 * 64) {
+    std::mt19937 random(seed);
+    for (std::byte& each : memory) each = static_cast<std::byte>(random());
+  }
+  HostMatrix host() { return {memory.data(), 80, 64, 64}; }
+  Block at(index_t row, index_t column) { return {memory.data() + column * 80 + row, 80}; }
+
+  std::vector<std::byte> memory;
+};
+
+bool agree(Block a, Block b, Extent extent) {
+  for (index_t j = 0; j < extent.columns; ++j) {
+    const index_t first = extent.first_byte(j), last = extent.last_byte(j);
+    if (std::memcmp(a.address + j * a.pitch_bytes + first, b.address + j * b.pitch_bytes + first,
+                    static_cast<std::size_t>(last - first)) != 0)
+      return false;
+  }
+  return true;
+}
+
+TEST(MirroredDevice, CopiesABlockOnce) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(1);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  const Extent extent{32, 16};
+  for (std::size_t time = 0; time < 3; ++time) {
+    gpu.device->copy_up(gpu.slot(time, 32), matrix.at(8, 4), extent);
+    gpu.wait();
+    EXPECT_TRUE(agree(gpu.slot(time, 32), matrix.at(8, 4), extent));
+    EXPECT_EQ(gpu.copies_up(), 1);
+  }
+  EXPECT_EQ(gpu.device->found_bytes(), 2 * 32 * 16);
+}
+
+TEST(MirroredDevice, OthersAreNotToldOfTheMirrorsMemory) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(1);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  EXPECT_EQ(gpu.device->info().memory_bytes, slot_bytes * slots + mirror_bytes);
+  const std::size_t free = gpu.device->free_memory_bytes();
+  EXPECT_EQ(free, mirror_bytes);
+  gpu.device->copy_up(gpu.slot(0, 32), matrix.at(8, 4), {32, 16});
+  EXPECT_EQ(gpu.device->free_memory_bytes(), free);
+  EXPECT_LT(gpu.raw->free_memory_bytes(), free + mirror_bytes);
+  gpu.device->give_back();
+  EXPECT_EQ(gpu.device->free_memory_bytes(), free);
+  EXPECT_EQ(gpu.raw->free_memory_bytes(), free + mirror_bytes);
+}
+
+TEST(MirroredDevice, CopiesThatAreVerified) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Residence residence;
+  const Gpu gpu(residence, 0, mirror_bytes, true);
+  Matrix matrix(1);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  for (int time = 0; time < 2; ++time) gpu.device->copy_up(gpu.slot(0, 32), matrix.at(8, 4), {32, 16});
+  gpu.wait();
+  EXPECT_EQ(gpu.device->found_bytes(), 32 * 16);
+  *matrix.at(20, 9).address ^= std::byte{1};  // and nobody says so
+  EXPECT_DEATH(gpu.device->copy_up(gpu.slot(0, 32), matrix.at(8, 4), {32, 16}), "not what host memory says");
+}
+
+TEST(MirroredDevice, UnknownMemoryIsCopiedAsEver) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(1);
+  for (int time = 1; time <= 2; ++time) {
+    gpu.device->copy_up(gpu.slot(0, 32), matrix.at(8, 4), {32, 16});
+    gpu.wait();
+    EXPECT_EQ(gpu.copies_up(), time);
+  }
+}
+
+TEST(MirroredDevice, AnotherTilingIsPutTogether) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(2);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  for (const index_t row : {0, 32}) {
+    for (const index_t column : {0, 32}) gpu.device->copy_up(gpu.slot(0, 32), matrix.at(row, column), {32, 32});
+  }
+  gpu.wait();
+  EXPECT_EQ(gpu.copies_up(), 4);
+  gpu.device->copy_up(gpu.slot(1, 50), matrix.at(7, 9), {50, 40});
+  gpu.wait();
+  EXPECT_EQ(gpu.copies_up(), 4);
+  EXPECT_TRUE(agree(gpu.slot(1, 50), matrix.at(7, 9), {50, 40}));
+}
+
+TEST(MirroredDevice, WhatTheCallerWritesIsFetchedAgain) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(3);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  gpu.device->copy_up(gpu.slot(0, 64), matrix.at(0, 0), {64, 64});
+  gpu.wait();
+  std::byte* const written = matrix.at(5, 17).address;
+  *written ^= std::byte{255};
+  residence.drop({written, written + 1});
+  gpu.device->copy_up(gpu.slot(1, 64), matrix.at(0, 0), {64, 64});
+  gpu.wait();
+  EXPECT_TRUE(agree(gpu.slot(1, 64), matrix.at(0, 0), {64, 64}));
+  // Between two columns there is nothing of the matrix.
+  residence.drop({matrix.at(64, 17).address, matrix.at(80, 17).address});
+  gpu.device->copy_up(gpu.slot(1, 64), matrix.at(0, 0), {64, 64});
+  gpu.wait();
+  EXPECT_EQ(gpu.copies_up(), 2);
+}
+
+TEST(MirroredDevice, ResultsStayWhereTheyWereMade) {
+  Residence residence;
+  const Gpu one(residence, 0), other(residence, 1);
+  Matrix matrix(4);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  for (const Gpu* gpu : {&one, &other}) gpu->device->copy_up(gpu->slot(0, 64), matrix.at(0, 0), {64, 64});
+  one.wait();
+  other.wait();
+  std::memset(one.slab + slot_bytes, 7, slot_bytes);
+  one.device->copy_down(matrix.at(0, 0), one.slot(1, 64), {64, 64});
+  one.wait();
+  for (const Gpu* gpu : {&one, &other}) {
+    gpu->device->copy_up(gpu->slot(2, 64), matrix.at(0, 0), {64, 64});
+    gpu->wait();
+    EXPECT_TRUE(agree(gpu->slot(2, 64), matrix.at(0, 0), {64, 64}));
+    EXPECT_EQ(gpu->slab[2 * slot_bytes], std::byte{7});
+    EXPECT_EQ(gpu->copies_up(), gpu == &one ? 1 : 2);
+  }
+}
+
+TEST(MirroredDevice, ALossLeavesNothing) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(5);
+  ASSERT_TRUE(residence.add(matrix.host()));
+  gpu.device->copy_up(gpu.slot(0, 64), matrix.at(0, 0), {64, 64});
+  gpu.wait();
+  EXPECT_TRUE(gpu.device->recover());
+  EXPECT_EQ(gpu.device->mirror().resident_bytes(), 0U);
+}
+
+TEST(MirroredDevice, KnownMatricesDoNotOverlap) {
+  Residence residence;
+  Matrix matrix(6);
+  const auto id = residence.add(matrix.host());
+  ASSERT_TRUE(id);
+  EXPECT_FALSE(residence.add({matrix.memory.data() + 100, 80, 10, 2}));
+  EXPECT_FALSE(residence.add({matrix.memory.data() - 100, 80, 60, 3}));
+  residence.remove(*id);
+  EXPECT_TRUE(residence.add({matrix.memory.data() + 100, 80, 10, 2}));
+}
+
+// Two devices and two matrices, drawn copies in both directions, triangles, writes of the caller, memory that is short.
+TEST(MirroredDevice, AgreesWithHostMemoryWhateverHappens) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    const auto draw = [&](index_t most) { return static_cast<index_t>(random() % static_cast<unsigned>(most)); };
+    Residence residence;
+    const std::size_t bytes = seed % 2 == 0 ? mirror_bytes : 5000;
+    const Gpu gpus[] = {Gpu(residence, 0, bytes), Gpu(residence, 1, bytes)};
+    Matrix matrices[] = {Matrix(seed), Matrix(seed + 1)};
+    for (Matrix& matrix : matrices) ASSERT_TRUE(residence.add(matrix.host()));
+    for (int step = 0; step < 400; ++step) {
+      const Gpu& gpu = gpus[draw(2)];
+      Matrix& matrix = matrices[draw(2)];
+      const index_t grid = 1 << draw(4);
+      index_t row = draw(64) / grid * grid, column = draw(64) / grid * grid;
+      Extent extent{std::max<index_t>(1, draw(65 - row)), std::max<index_t>(1, draw(65 - column))};
+      if (draw(4) == 0) {
+        extent.column_bytes = extent.columns = std::min(extent.column_bytes, extent.columns);
+        extent.part = draw(2) == 0 ? Part::lower : Part::upper;
+      }
+      const Block host = matrix.at(row, column);
+      const Block on_device = gpu.slot(static_cast<std::size_t>(draw(4)), extent.column_bytes);
+      switch (draw(8)) {
+        case 0:
+          *host.address ^= std::byte{255};
+          residence.drop({host.address, host.address + 1});
+          break;
+        case 1:
+        case 2:
+          gpu.device->copy_down(host, on_device, extent);
+          gpu.wait();
+          ASSERT_TRUE(agree(host, on_device, extent));
+          break;
+        default:
+          gpu.device->copy_up(on_device, host, extent);
+          gpu.wait();
+          ASSERT_TRUE(agree(host, on_device, extent)) << seed << ' ' << step;
+      }
+      if (step % 50 == 0) gpu.device->mirror().check_invariants();
+    }
+    EXPECT_GT(gpus[0].device->found_bytes(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::residence
