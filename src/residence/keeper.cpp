@@ -49,12 +49,18 @@ std::uint64_t Keeper::sample_of(const HostMatrix& matrix) {
   return sum;
 }
 
+template <class Visit>
+void Keeper::for_each_overlapped(const HostMatrix& matrix, Visit visit) {
+  for (auto& [known, state] : states_) {
+    if (state.matrix && overlap(range_of(known), range_of(matrix))) visit(known, state);
+  }
+}
+
 void Keeper::look_at(std::span<const HostMatrix> matrices) {
   const LockGuard lock(mutex_);
   for (const HostMatrix& matrix : matrices) {
-    for (auto& [known, state] : states_) {
-      if (state.matrix && overlap(range_of(known), range_of(matrix))) refresh(known, state, false);
-    }
+    for_each_overlapped(matrix, [this](const HostMatrix& known, State& state)
+                                    TESSERA_REQUIRES(mutex_) { refresh(known, state, false); });
   }
 }
 
@@ -75,10 +81,8 @@ void Keeper::begin(std::span<const device::Touched> operands) {
   const LockGuard lock(mutex_);
   ++calls_;
   for (const auto& [matrix, use] : operands) {
-    // It may be a part of one that is known, or have parts that are.
-    for (auto& [known, of_known] : states_) {
-      if (of_known.matrix && overlap(range_of(known), range_of(matrix))) refresh(known, of_known);
-    }
+    for_each_overlapped(
+        matrix, [this](const HostMatrix& known, State& state) TESSERA_REQUIRES(mutex_) { refresh(known, state); });
     if (!may_watch_(range_of(matrix))) continue;
     State& state = states_[matrix];
     state.last_use = calls_;
@@ -87,10 +91,10 @@ void Keeper::begin(std::span<const device::Touched> operands) {
   // Writes of the call must not cost faults.
   for (const auto& [matrix, use] : operands) {
     if (use == Use::read) continue;
-    for (const auto& [known, of_known] : states_) {
-      if (of_known.matrix && overlap(range_of(known), range_of(matrix)))
-        watch_.expect_writes(common_part(pages_of(known), pages_of(matrix)));
-    }
+    const Range pages = pages_of(matrix);
+    for_each_overlapped(matrix, [&](const HostMatrix& known, const State&) {
+      watch_.expect_writes(common_part(pages_of(known), pages));
+    });
   }
   if (states_.size() > most_states) forget_oldest();
 }
@@ -162,23 +166,11 @@ void Keeper::cancel(std::span<const device::Touched> operands) {
   const LockGuard lock(mutex_);
   for (const auto& [matrix, use] : operands) {
     if (use == Use::read) continue;
-    for (auto& [known, state] : states_) {
-      if (!state.matrix || !overlap(range_of(known), range_of(matrix))) continue;
-      const auto drop = [&](Range written) { residence_.drop(written); };
-      if (!watch_.written(common_part(pages_of(known), pages_of(matrix)), drop)) lose(known, state);
-    }
-  }
-}
-
-void Keeper::forget(Range range) {
-  const LockGuard lock(mutex_);
-  for (auto each = states_.begin(); each != states_.end();) {
-    if (!overlap(range_of(each->first), range)) {
-      ++each;
-      continue;
-    }
-    if (each->second.matrix) make_unknown(each->first, each->second);
-    each = states_.erase(each);
+    const Range pages = pages_of(matrix);
+    for_each_overlapped(matrix, [&](const HostMatrix& known, State& state) TESSERA_REQUIRES(mutex_) {
+      const auto drop = [this](Range written) { residence_.drop(written); };
+      if (!watch_.written(common_part(pages_of(known), pages), drop)) lose(known, state);
+    });
   }
 }
 

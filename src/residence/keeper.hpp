@@ -56,9 +56,6 @@ class Keeper {
   /// Matrices that are watched now.
   std::size_t known() const;
 
-  /// Memory has been freed or is somebody else's now.
-  void forget(Range range);
-
  private:
   struct Less {
     bool operator()(const HostMatrix& a, const HostMatrix& b) const {
@@ -78,6 +75,9 @@ class Keeper {
 
   static Range pages_of(const HostMatrix& matrix);
   static std::uint64_t sample_of(const HostMatrix& matrix);
+  /// Calls visit(known, state) for each known matrix that this one is a part of, or has parts of.
+  template <class Visit>
+  void for_each_overlapped(const HostMatrix& matrix, Visit visit) TESSERA_REQUIRES(mutex_);
   void consider(const HostMatrix& matrix, State& state) TESSERA_REQUIRES(mutex_);
   void refresh(const HostMatrix& matrix, State& state, bool is_use = true) TESSERA_REQUIRES(mutex_);
   void make_known(const HostMatrix& matrix, State& state) TESSERA_REQUIRES(mutex_);

@@ -18,6 +18,17 @@ using device::Block;
 using device::Extent;
 using device::StreamKind;
 
+namespace {
+
+/// Where a part of a rectangle lies in the rectangle's block.
+Block part_of(Block block, const Rectangle& rectangle, const Rectangle& part) {
+  return {block.address + (part.first_column - rectangle.first_column) * block.pitch_bytes +
+              (part.first_byte - rectangle.first_byte),
+          block.pitch_bytes};
+}
+
+}  // namespace
+
 MirroredDevice::MirroredDevice(std::unique_ptr<device::Device> device, Residence& residence, std::size_t most_bytes,
                                bool verifies)
     : device_(std::move(device)),
@@ -87,9 +98,7 @@ void MirroredDevice::copy_up(Block device_to, Block host_from, Extent extent) {
   if (is_triangle) return device_->copy_within(StreamKind::up, device_to, pieces.front().on_device, extent);
   for (const Mirror::Piece& piece : pieces) {
     const Rectangle& part = piece.part;
-    std::byte* const to = device_to.address + (part.first_column - wanted.first_column) * device_to.pitch_bytes +
-                          (part.first_byte - wanted.first_byte);
-    device_->copy_within(StreamKind::up, {to, device_to.pitch_bytes}, piece.on_device,
+    device_->copy_within(StreamKind::up, part_of(device_to, wanted, part), piece.on_device,
                          {part.column_bytes, part.columns});
   }
 }
@@ -100,8 +109,7 @@ void MirroredDevice::verify(const Mirror::Piece& piece, const Rectangle& wanted,
   wait_for(StreamKind::up);  // for what the device writes there first
   device_->copy_down({copy.data(), part.column_bytes}, piece.on_device, {part.column_bytes, part.columns});
   wait_for(StreamKind::down);
-  const std::byte* const host = host_from.address + (part.first_column - wanted.first_column) * host_from.pitch_bytes +
-                                (part.first_byte - wanted.first_byte);
+  const std::byte* const host = part_of(host_from, wanted, part).address;
   for (index_t j = 0; j < part.columns; ++j) {
     const auto bytes = static_cast<std::size_t>(part.column_bytes);
     if (std::memcmp(copy.data() + j * part.column_bytes, host + j * host_from.pitch_bytes, bytes) == 0) continue;
