@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -324,18 +326,16 @@ TEST(Residence, ResultsCostNoFaults) {
   EXPECT_LT(of_a_part, pages / 2);
 }
 
-// Two matrices in one page, A and B. Of B a part is used, too.
-TEST(Residence, MatricesThatShareAPage) {
-  HostRuntime host({with_memory(2 << 20)}, keeping(1 << 20));
-  const auto keeper = keeper_over(host);
-  if (!keeper) GTEST_SKIP() << "the kernel does not tell what is written";
-  constexpr index_t size = 6;
-  const PagedMatrix memory(1), result(2);
-  double *const a = memory.at, *const b = a + size * size, *const c = result.at;
-  const auto use = [&](double* x, int times, index_t order) {  // C = X X
+/// Calls C = X X of small matrices that lie in memory of others, and are watched.
+struct SmallSquares {
+  explicit SmallSquares(index_t its_size) : size(its_size), keeper(keeper_over(host)) {}
+
+  /// @param order of X and C; both have columns of `size` elements
+  void use(double* x, int times, index_t order) {
     const auto matrix = [&](double* at) {
       return residence::HostMatrix{reinterpret_cast<std::byte*>(at), size * 8, order * 8, order};
     };
+    double* const c = result.at;
     Level3 call = product(x, x, c, 0, 0);
     call.m = call.n = call.k = order;
     call.lda = call.ldb = call.ldc = size;
@@ -350,54 +350,51 @@ TEST(Residence, MatricesThatShareAPage) {
       keeper->end(operands);
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), c));
     }
-  };
-  use(a, 3, size);
-  use(b, 3, size);
-  EXPECT_EQ(keeper->known(), 3U);
-  use(b, 2, size - 1);
-  EXPECT_EQ(keeper->known(), 3U) << "calls on a part leave the whole as it is";
+  }
+
+  index_t size;
+  HostRuntime host{{with_memory(2 << 20)}, keeping(1 << 20)};
+  const PagedMatrix memory{1}, result{2};
+  std::unique_ptr<residence::Keeper> keeper;  ///< none where the kernel does not tell what is written
+};
+
+// Two matrices in one page, A and B. Of B a part is used, too.
+TEST(Residence, MatricesThatShareAPage) {
+  constexpr index_t size = 6;
+  SmallSquares squares(size);
+  if (!squares.keeper) GTEST_SKIP() << "the kernel does not tell what is written";
+  double *const a = squares.memory.at, *const b = a + size * size;
+  squares.use(a, 3, size);
+  squares.use(b, 3, size);
+  EXPECT_EQ(squares.keeper->known(), 3U);
+  squares.use(b, 2, size - 1);
+  EXPECT_EQ(squares.keeper->known(), 3U) << "calls on a part leave the whole as it is";
   a[0] += 1;
-  use(b, 2, size - 1);
-  use(a, 1, size);
+  squares.use(b, 2, size - 1);
+  squares.use(a, 1, size);
 }
 
 // B ends where A begins, in one page. The question for A fails behind that page, of which the kernel has told what was
 // written, and will not say it again.
 TEST(Residence, AFailedQuestionIsNoAnswerForOthers) {
-  HostRuntime host({with_memory(2 << 20)}, keeping(1 << 20));
-  const auto keeper = keeper_over(host);
-  if (!keeper) GTEST_SKIP() << "the kernel does not tell what is written";
   constexpr index_t size = 40, elements = size * size;
-  const PagedMatrix memory(1), result(2);
-  double *const b = memory.at, *const a = b + elements, *const c = result.at;
+  SmallSquares squares(size);
+  if (!squares.keeper) GTEST_SKIP() << "the kernel does not tell what is written";
+  double *const b = squares.memory.at, *const a = b + elements;
   const std::size_t page = residence::WriteWatch::page_bytes();
   ASSERT_NE(elements * sizeof(double) % page, 0U);
-  const auto use = [&](double* x, int times) {  // C = X X
-    const auto matrix = [&](double* at) {
-      return residence::HostMatrix{reinterpret_cast<std::byte*>(at), size * 8, size * 8, size};
-    };
-    Level3 call = product(x, x, c, 0, 0);
-    call.m = call.n = call.k = call.lda = call.ldb = call.ldc = size;
-    std::vector<double> expected(elements);
-    Level3 of_expected = call;
-    of_expected.C = expected.data();
-    const std::vector<device::Touched> operands = {{matrix(x)}, {matrix(c), device::Touched::Use::written}};
-    for (int time = 0; time < times; ++time) {
-      kernels::reference_level3(of_expected);
-      keeper->begin(operands);
-      ASSERT_TRUE(host.run_or_compute(call, tile));
-      keeper->end(operands);
-      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), c));
-    }
-  };
-  use(b, 3);
-  use(a, 3);
-  EXPECT_EQ(keeper->known(), 3U);
+  squares.use(b, 3, size);
+  squares.use(a, 3, size);
+  EXPECT_EQ(squares.keeper->known(), 3U);
   a[-1] += 1;
   auto* const behind = reinterpret_cast<std::byte*>(b) + (elements * sizeof(double) / page + 1) * page;
-  ASSERT_NE(mmap(behind, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), MAP_FAILED);
-  use(a, 1);
-  use(b, 1);
+  // Of a file, so that the pages of A cannot be left unwatched in one step either.
+  std::FILE* const zeros = std::tmpfile();
+  ASSERT_EQ(ftruncate(fileno(zeros), static_cast<off_t>(page)), 0);
+  ASSERT_NE(mmap(behind, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fileno(zeros), 0), MAP_FAILED);
+  std::fclose(zeros);
+  squares.use(a, 1, size);
+  squares.use(b, 1, size);
 }
 
 // The first call of a product sees its operands, the second one watches them, and the third one finds them.
