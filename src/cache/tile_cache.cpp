@@ -98,6 +98,8 @@ Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, 
   UniqueLock lock(mutex_);
   // A tile that only unreachable devices have comes from the host.
   if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
+  // A task that read it may have been done by another device, and its next version be on the way to host memory.
+  if (!directory_.host_has(tile)) return Prefetch::held;
   PerDevice& here = at(device);
   if (here.heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) {
     Replica* victim = directory_.eviction_candidate(device, later_than);

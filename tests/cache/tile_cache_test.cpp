@@ -207,6 +207,20 @@ TEST_F(TileCacheTest, PrefetchFetchesWhatOnlyAnUnreachableDeviceHas) {
   EXPECT_EQ(cache_->counters(1).misses, 1);
 }
 
+// The task for which it is prefetched may have been done by another device meanwhile.
+TEST_F(TileCacheTest, PrefetchLeavesATileAloneThatIsBeingReplaced) {
+  open(2, 4);
+  Replica* output = cache_->acquire_output(0, tile(0), false);
+  std::memset(output->address, 0, tile_bytes);
+  const auto done = write_back(output);  // nobody has to read it: it is not published
+  EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::held);
+  ASSERT_EQ(test::wait_for(done), device::EventStatus::complete);
+  EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::held);
+  cache_->finish_output(output);
+  EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::started);
+  cache_->check_invariants();
+}
+
 TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   open(2, 4);
   EXPECT_EQ(cache_->prefetch(0, tile(0), 2), Prefetch::started);
