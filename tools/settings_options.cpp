@@ -16,7 +16,9 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--memory", memory_, "memory taken on each device at most, for example 512MiB", "SIZE");
   add("--memory-mode", memory_mode_, "grow: take it as calls need it; whole: at once and for good", "MODE");
   add("--resident", resident_,
-      "whether matrices of the pool that calls use again stay on the devices: off, auto, or verify (for tests)",
+      "which matrices stay on the devices: off, matrices (that the program names), auto (also those of the pool that "
+      "calls use "
+      "again), or verify (for tests)",
       "WHEN");
   add("--resident-memory", resident_memory_, "memory of each device for what stays there at most", "SIZE");
   add("--copy-threads", copy_threads_, "threads that carry pageable memory to and from each GPU; 0: page-lock it", "N");

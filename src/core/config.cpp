@@ -252,7 +252,11 @@ bool read_memory_mode(std::string_view text, MemoryMode& mode) {
 }
 
 bool read_resident(std::string_view text, Resident& resident) {
-  return read_name(text, {{"off", Resident::off}, {"auto", Resident::automatic}, {"verify", Resident::verified}},
+  return read_name(text,
+                   {{"off", Resident::off},
+                    {"matrices", Resident::named},
+                    {"auto", Resident::automatic},
+                    {"verify", Resident::verified}},
                    resident);
 }
 
@@ -366,7 +370,7 @@ constexpr Setting settings_table[] = {
         "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)"),
     setting_of<&Config::device_memory_bytes, read_size>("TESSERA_DEVICE_MEMORY",
                                                         "a size above 0 (as 64MiB, 1.5GiB or 4096)"),
-    setting_of<&Config::resident, read_resident>("TESSERA_RESIDENT", "off, auto or verify"),
+    setting_of<&Config::resident, read_resident>("TESSERA_RESIDENT", "off, matrices, auto or verify"),
     setting_of<&Config::resident_bytes, read_size>("TESSERA_RESIDENT_MEMORY", "a size above 0 (as 64MiB or 1.5GiB)"),
     setting_of<&Config::watches_any_memory, read_switch>("TESSERA_RESIDENT_ANYWHERE", "0, 1, on or off"),
     setting_of<&Config::memory_mode, read_memory_mode>("TESSERA_DEVICE_MEMORY_MODE", "grow or whole"),

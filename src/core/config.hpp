@@ -49,7 +49,8 @@ struct HostDeviceSettings {
 /// Which matrices stay on devices between calls.
 enum class Resident : std::uint8_t {
   off,        ///< none
-  automatic,  ///< those that are used again, where the kernel tells what is written to them
+  named,      ///< those that the program names (tessera/matrix.h)
+  automatic,  ///< where the kernel tells what is written: these, and those that are used again
   verified    ///< the same, and each copy is compared with host memory before it is used: for tests
 };
 

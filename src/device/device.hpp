@@ -148,7 +148,8 @@ class Device {
   /// Releases committed memory beyond the first `keep_bytes`, or most of it. @return bytes that are usable now
   /// @pre no running work uses that memory
   virtual std::size_t decommit(std::size_t /*keep_bytes*/) { return 0; }
-  /// Takes memory beside the slab, for copies within the device. Thread-safe, as free_memory() is.
+  /// Takes memory beside the slab, for copies within the device and to and from peers. Thread-safe, as free_memory()
+  /// is.
   /// @return its address; nullptr if there is not so much, or the device has no such memory
   virtual std::byte* take_memory(std::size_t /*bytes*/) { return nullptr; }
   /// Frees memory of take_memory(). The device frees all others at its end. @pre no running work uses it

@@ -63,6 +63,23 @@ runtime::Runtime* Context::runtime(Face* face) {
   return opened(Fallback::report, decision);
 }
 
+runtime::LazyMatrices* Context::place_of_matrices() {
+  runtime::Runtime* const runtime = this->runtime();
+  if (runtime == nullptr) return nullptr;
+  if (!runtime->keeps_matrices())
+    throw NotAvailable("devices keep no matrices: set TESSERA_RESIDENT_MEMORY to the memory of each that is for them");
+  keeps_matrices_ = true;
+  return &runtime->lazy_matrices();
+}
+
+// A child has none. While the process ends, or once all devices are lost, what only they have cannot be had: that is
+// told.
+runtime::LazyMatrices* Context::lazy_matrices() const {
+  if (!keeps_matrices_.load(std::memory_order_relaxed) || start_.why_forbidden() == Reason::forked) return nullptr;
+  runtime::Runtime* const runtime = start_.opened();
+  return runtime != nullptr && runtime->lazy_matrices().any() ? &runtime->lazy_matrices() : nullptr;
+}
+
 DeviceStart::Context Context::start_context(Face* face) {
   const auto face_now = [this, face]() -> Face& {
     Face* const known = face != nullptr ? face : first_face_.load(std::memory_order_acquire);
@@ -187,7 +204,8 @@ bool Context::would_offload(const Work& work) {
 
 std::optional<runtime::JobStatistics> Context::decide_and_run(Call& call) {
   call.decision = decide_early(call.rule(), call.work);
-  if (!call.decision.offload && call.work.volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
+  const bool is_small = !call.decision.offload && call.work.volume < CpuSpeed::least_volume;
+  if (is_small && !report_.is_wanted() && lazy_matrices() == nullptr) [[likely]] {
     call.compute_on_cpu();
     return std::nullopt;
   }
@@ -322,6 +340,9 @@ struct Context::ProductCall final : Call {
   }
   void compute_on_cpu() override { context.compute_on_cpu(work.product, fallback, face); }
   std::vector<device::HostMatrix> inputs() const override { return routines::inputs_of(work.product); }
+  void begin_host_use(runtime::LazyMatrices& matrices, std::optional<runtime::HostUse>& use) const override {
+    use.emplace(matrices, routines::touched_by(work.product));
+  }
 };
 
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
@@ -331,7 +352,8 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
 
   const index_t volume = volume_of(call);
   const Decision decision = decide_early(rules_.of(call.routine, call.type), call.only_scales(), volume);
-  if (!decision.offload && volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
+  const bool is_small = !decision.offload && volume < CpuSpeed::least_volume;
+  if (is_small && !report_.is_wanted() && lazy_matrices() == nullptr) [[likely]] {
     compute_on_cpu(call, fallback, face);
     return std::nullopt;
   }
@@ -360,7 +382,7 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Call& 
   quietly([&] {
     job.seconds = call.time.seconds();
     job.start_s = call.time.start_s();
-    if (learns_ && job.resident_bytes == 0 && call.is_typical(&job)) {
+    if (learns_ && job.resident_bytes == 0 && job.stayed_bytes == 0 && call.is_typical(&job)) {
       pending.record(
           call.work, call.decision,
           {.seconds = job.device_s, .helped = job.has_cpu_part(), .beside = job.beside, .with_waiting_s = job.seconds});
@@ -395,6 +417,8 @@ void Context::run_on_cpu(Call& call) {
     std::optional<CallHistory::OnCpu> computing;
     if (call.work.volume >= CpuSpeed::least_volume) computing.emplace(history_, call.work.of);
     {
+      std::optional<runtime::HostUse> host_use;
+      if (runtime::LazyMatrices* const lazy = lazy_matrices()) call.begin_host_use(*lazy, host_use);
       const RunningCall running = call.running(false);
       call.compute_on_cpu();
     }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -32,6 +33,7 @@
 #include "offload/quietly.hpp"
 #include "offload/rule_table.hpp"
 #include "offload/running_calls.hpp"
+#include "runtime/lazy_matrices.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/statistics.hpp"
 
@@ -123,6 +125,17 @@ class Context {
   /// That this process may use.
   int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
 
+  /// Where matrices are made whose results stay on devices. These are opened if need be; nullptr as runtime(). From now
+  /// on all calls look for such matrices. Thread-safe. @throws as runtime(); NotAvailable if devices have no memory for
+  /// them
+  runtime::LazyMatrices* place_of_matrices();
+
+  /// The host begins to use these matrices of a call. @param use set, where some are lazy, for as long as it does
+  /// @throws as runtime::LazyMatrices::settle()
+  void begin_host_use(std::optional<runtime::HostUse>& use, std::span<const device::Touched> touched) {
+    if (runtime::LazyMatrices* const lazy = lazy_matrices()) use.emplace(*lazy, touched);
+  }
+
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
 
@@ -159,6 +172,9 @@ class Context {
     virtual void compute_on_cpu() = 0;
     /// The matrices that it reads, as far as some may be on devices. @throws std::bad_alloc
     virtual std::vector<device::HostMatrix> inputs() const { return {}; }
+    /// The host begins to use its matrices. @param use set for as long as it does; not by batches, which use theirs as
+    /// a whole
+    virtual void begin_host_use(runtime::LazyMatrices& /*matrices*/, std::optional<runtime::HostUse>& /*use*/) const {}
     /// Measures the CPU where that may change the decision. @return whether it has: there is to be another one
     virtual bool measures_cpu();
     static constexpr OffloadRule with_whole{.when = Offload::always};
@@ -198,7 +214,8 @@ class Context {
   }
   /// Makes the early decision, and runs the call.
   std::optional<runtime::JobStatistics> decide_and_run(Call& call);
-  /// Runs a product on devices, if they can, as a part of a call that is decided for them. The summary counts the whole.
+  /// Runs a product on devices, if they can, as a part of a call that is decided for them. The summary counts the
+  /// whole.
   std::optional<runtime::JobStatistics> run_part(const Level3& call, Face& face);
   /// Decides and runs a solve by factors as a part of a call that has made these.
   std::optional<runtime::JobStatistics> run_part(LapackRun& run, Face& face);
@@ -209,8 +226,8 @@ class Context {
   std::optional<runtime::JobStatistics> run(Call& call);
   /// The same, unless the CPU is to answer; the decision then says why.
   std::optional<runtime::JobStatistics> try_devices(Call& call);
-  /// Decides the call by what is known now, and measures the CPU where that may change it. @return whether devices are to
-  /// compute it. They may be closed; if they have failed to open, the decision is left as it was
+  /// Decides the call by what is known now, and measures the CPU where that may change it. @return whether devices are
+  /// to compute it. They may be closed; if they have failed to open, the decision is left as it was
   bool is_for_devices(Call& call);
   /// The opened runtime if it is to run on it, else nullptr. Completes the decision.
   runtime::Runtime* devices_for(Call& call);
@@ -218,6 +235,8 @@ class Context {
   void run_on_cpu(Call& call);
   /// The runtime of devices that are open or have failed to open.
   runtime::Runtime* opened(Fallback fallback, Decision& decision) const;
+  /// nullptr if there are none.
+  runtime::LazyMatrices* lazy_matrices() const;
   /// The conditions under which the call is decided now.
   Conditions conditions_for(const Call& call);
   /// Its work, without the bytes that are on devices already.
@@ -273,12 +292,13 @@ class Context {
   std::atomic<bool> told_of_reference_ = false;
   std::atomic<bool> noted_program_ = false;
   std::atomic<bool> started_early_ = false;
+  std::atomic<bool> keeps_matrices_ = false;
   std::atomic<Face*> first_face_ = nullptr;  ///< of the first call on devices
   DeviceStart start_;                        ///< last: its thread uses the others
 };
 
-/// The context of all BLAS symbols: the one that was chosen, else one made from the environment at the first call and never
-/// destroyed. @param time of the call that asks for it, which begins if the context must be made; may be null
+/// The context of all BLAS symbols: the one that was chosen, else one made from the environment at the first call and
+/// never destroyed. @param time of the call that asks for it, which begins if the context must be made; may be null
 Context& shared_context(CallTime* time = nullptr);
 /// Has the symbols use another one from now on. Calls in flight end where they are. Thread-safe.
 /// @param context that lives as long as the process; nullptr: the environment's

@@ -16,6 +16,7 @@
 #include "offload/context.hpp"
 #include "offload/quietly.hpp"
 #include "offload/work.hpp"
+#include "routines/level3.hpp"
 #include "runtime/batches/gemm_chunks.hpp"
 #include "runtime/batches/lapack_chunks.hpp"
 
@@ -100,6 +101,31 @@ class PartTimes {
   CallTime& whole_;
   CallTime next_;
 };
+
+std::vector<device::Touched> touched_by(const GemmBatch& batch) {
+  std::vector<device::Touched> touched;
+  for (const Product& product : batch.problems) {
+    const std::vector<device::Touched> more = routines::touched_by(batch.call(product));
+    touched.insert(touched.end(), more.begin(), more.end());
+  }
+  return touched;
+}
+
+std::vector<device::Touched> touched_by(const LapackProblems& batch) {
+  using Use = device::Touched::Use;
+  const auto element = static_cast<index_t>(element_bytes(batch.type));
+  const bool writes_a = factors(batch.routine) || inverts(batch.routine);
+  std::vector<device::Touched> touched;
+  const auto add = [&](void* matrix, index_t ld, index_t rows, index_t cols, Use use) {
+    if (matrix != nullptr && rows > 0 && cols > 0)
+      touched.push_back({{static_cast<std::byte*>(matrix), ld * element, rows * element, cols}, use});
+  };
+  for (const LapackProblem& problem : batch.problems) {
+    add(problem.A, problem.lda, problem.m, problem.n, writes_a ? Use::written : Use::read);
+    add(problem.B, problem.ldb, problem.n, problem.nrhs, Use::written);
+  }
+  return touched;
+}
 
 }  // namespace
 
@@ -197,6 +223,8 @@ std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face*
   CallTime own_time;
   PartTimes times(given_time != nullptr ? *given_time : own_time);
   Parts parts;
+  std::optional<runtime::HostUse> host_use;
+  if (lazy_matrices() != nullptr) begin_host_use(host_use, touched_by(batch));
   const std::vector<Level3> single = take_single_calls(batch);
   if (batch.size() > 0) {
     times.take([&](CallTime& time) { parts.attempt([&] { return run_together(batch, face, flops, time); }); });
@@ -213,6 +241,8 @@ std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, 
   CallTime own_time;
   PartTimes times(given_time != nullptr ? *given_time : own_time);
   Parts parts;
+  std::optional<runtime::HostUse> host_use;
+  if (lazy_matrices() != nullptr) begin_host_use(host_use, touched_by(batch));
   BySize sizes = by_size(std::move(batch));
   for (LapackProblems* const part : {&sizes.small, &sizes.large, &sizes.too_large}) {
     if (part->size() > 0) kernels::reserve_space(*part, processors());

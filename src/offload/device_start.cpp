@@ -315,8 +315,11 @@ void DeviceStart::remember_failure() {
   failure_.store(failures_.back().get(), std::memory_order_release);
 }
 
+runtime::Runtime* DeviceStart::opened() const { return stage() == Stage::open ? runtime_.get() : nullptr; }
+
 runtime::Runtime* DeviceStart::runtime() const {
-  return stage() == Stage::open && !runtime_->devices().empty() ? runtime_.get() : nullptr;
+  runtime::Runtime* const opened = this->opened();
+  return opened != nullptr && !opened->devices().empty() ? opened : nullptr;
 }
 
 void DeviceStart::keep(const std::function<void(MachineRecord&)>& change) {

@@ -85,6 +85,8 @@ class DeviceStart {
 
   /// The open devices; nullptr if they are not open or none works any more.
   runtime::Runtime* runtime() const;
+  /// The same, also if no device works any more.
+  runtime::Runtime* opened() const;
   /// Measures the open devices and keeps their rates, unless they are known. For
   /// callers that have time to wait. The caller is not told of a failure.
   void measure();
@@ -110,7 +112,8 @@ class DeviceStart {
   static constexpr double first_patience_s = 1;
   static constexpr double longest_patience_s = 300;
 
-  /// Whether kernels are loaded before anybody sees the devices open: calls that nobody holds up stay on the CPU meanwhile.
+  /// Whether kernels are loaded before anybody sees the devices open: calls that nobody holds up stay on the CPU
+  /// meanwhile.
   enum class First : std::uint8_t { opens, loads_kernels };
   void open(const Context& context, double patience_s, First first);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "core/error.hpp"
 
@@ -21,6 +22,26 @@ Rectangle common_part(const Rectangle& a, const Rectangle& b) {
   return part;
 }
 
+std::vector<Rectangle> difference(const Rectangle& a, const Rectangle& b) {
+  const Rectangle common = common_part(a, b);
+  if (common.bytes() == 0) return {a};
+  const Rectangle all[] = {{a.first_byte, a.first_column, a.column_bytes, common.first_column - a.first_column},
+                           {a.first_byte, common.end_column(), a.column_bytes, a.end_column() - common.end_column()},
+                           {a.first_byte, common.first_column, common.first_byte - a.first_byte, common.columns},
+                           {common.end_byte(), common.first_column, a.end_byte() - common.end_byte(), common.columns}};
+  std::vector<Rectangle> some;
+  std::copy_if(std::begin(all), std::end(all), std::back_inserter(some),
+               [](const Rectangle& part) { return part.bytes() > 0; });
+  return some;
+}
+
+device::Block Mirror::Block::at(const Rectangle& part) const {
+  const index_t pitch = on_device.pitch_bytes;
+  return {on_device.address + (part.first_column - rectangle.first_column) * pitch +
+              (part.first_byte - rectangle.first_byte),
+          pitch};
+}
+
 std::vector<Mirror::Piece> Mirror::find(MatrixId matrix, const Rectangle& rectangle) {
   const LockGuard lock(mutex_);
   std::vector<Piece> pieces;
@@ -30,10 +51,7 @@ std::vector<Mirror::Piece> Mirror::find(MatrixId matrix, const Rectangle& rectan
     if (block->matrix != matrix) continue;
     const Rectangle part = common_part(block->rectangle, rectangle);
     if (part.bytes() == 0) continue;
-    const index_t pitch = block->rectangle.column_bytes;
-    std::byte* const at = block->address + (part.first_column - block->rectangle.first_column) * pitch +
-                          (part.first_byte - block->rectangle.first_byte);
-    pieces.push_back({part, {at, pitch}});
+    pieces.push_back({part, block->at(part)});
     used.push_back(block);
     covered += part.bytes();  // blocks are disjoint
   }
@@ -42,14 +60,82 @@ std::vector<Mirror::Piece> Mirror::find(MatrixId matrix, const Rectangle& rectan
   return pieces;
 }
 
-std::byte* Mirror::make(MatrixId matrix, const Rectangle& rectangle) {
+std::vector<Mirror::Piece> Mirror::only_copies(MatrixId matrix, const Rectangle& rectangle) const {
   const LockGuard lock(mutex_);
+  std::vector<Piece> pieces;
+  for (const Block& block : blocks_) {
+    if (block.matrix != matrix || !block.is_only_copy) continue;
+    const Rectangle part = common_part(block.rectangle, rectangle);
+    if (part.bytes() > 0) pieces.push_back({part, block.at(part)});
+  }
+  return pieces;
+}
+
+bool Mirror::has_only_copies(MatrixId matrix) const {
+  const LockGuard lock(mutex_);
+  return std::any_of(blocks_.begin(), blocks_.end(),
+                     [&](const Block& block) { return block.is_only_copy && block.matrix == matrix; });
+}
+
+std::byte* Mirror::make(MatrixId matrix, const Rectangle& rectangle, bool is_only_copy) {
+  {
+    const LockGuard lock(mutex_);
+    drop_overlapped(matrix, rectangle);
+  }
+  std::byte* const at = place(rectangle.bytes());
+  if (at == nullptr) return nullptr;
+  try {
+    enter(matrix, rectangle, at, is_only_copy);
+  } catch (...) {
+    give_up(at);
+    throw;
+  }
+  return at;
+}
+
+std::byte* Mirror::place(index_t bytes) {
+  const LockGuard lock(mutex_);
+  Blocks placed(1);
+  placed.front().memory = std::make_shared<Memory>();
+  std::byte* const at = allocate(static_cast<std::size_t>(bytes));
+  if (at == nullptr) return nullptr;
+  *placed.front().memory = {at, static_cast<std::size_t>(bytes)};
+  placed_.splice(placed_.end(), placed);
+  return at;
+}
+
+Mirror::Blocks::iterator Mirror::placed_at(std::byte* place) {
+  return std::find_if(placed_.begin(), placed_.end(), [&](const Block& each) { return each.memory->address == place; });
+}
+
+void Mirror::enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place, bool is_only_copy) {
+  const LockGuard lock(mutex_);
+  const auto block = placed_at(place);
   drop_overlapped(matrix, rectangle);
-  Blocks made(1, Block{matrix, rectangle, nullptr});
-  std::byte* const address = allocate(static_cast<std::size_t>(rectangle.bytes()));
-  made.front().address = address;
-  if (address != nullptr) blocks_.splice(blocks_.end(), made);
-  return address;
+  block->matrix = matrix;
+  block->rectangle = rectangle;
+  block->on_device = {place, rectangle.column_bytes};
+  block->is_only_copy = is_only_copy;
+  blocks_.splice(blocks_.end(), placed_, block);
+}
+
+void Mirror::give_up(std::byte* place) {
+  const LockGuard lock(mutex_);
+  dropped_.splice(dropped_.end(), placed_, placed_at(place));
+}
+
+void Mirror::note_only_copy(MatrixId matrix, const Rectangle& rectangle) {
+  const LockGuard lock(mutex_);
+  for (Block& block : blocks_) {
+    if (block.matrix == matrix && overlaps(block.rectangle, rectangle)) block.is_only_copy = true;
+  }
+}
+
+void Mirror::note_in_host_memory(MatrixId matrix) {
+  const LockGuard lock(mutex_);
+  for (Block& block : blocks_) {
+    if (block.matrix == matrix) block.is_only_copy = false;
+  }
 }
 
 // Blocks that are given up may still be in use. Then there is memory next time, and nothing more is given up now.
@@ -60,8 +146,10 @@ std::byte* Mirror::allocate(std::size_t bytes) {
     free_retired();
     if (std::byte* const address = allocate_in_segments(bytes)) return address;
     if (take_segment(bytes)) continue;
-    if (blocks_.empty() || retired_bytes_ >= static_cast<index_t>(bytes)) return nullptr;
-    dropped_.splice(dropped_.end(), blocks_, blocks_.begin());
+    const auto oldest =
+        std::find_if(blocks_.begin(), blocks_.end(), [](const Block& block) { return !block.is_only_copy; });
+    if (oldest == blocks_.end() || retired_bytes_ >= static_cast<index_t>(bytes)) return nullptr;
+    dropped_.splice(dropped_.end(), blocks_, oldest);
   }
 }
 
@@ -95,7 +183,11 @@ void Mirror::free_small_segments(std::size_t bytes) {
   }
 }
 
-void Mirror::free(std::byte* address) { std::prev(segments_.upper_bound(address))->second.free(address); }
+heap::DeviceHeap& Mirror::heap_of(std::byte* place) { return std::prev(segments_.upper_bound(place))->second; }
+
+void Mirror::free(Block& block) {
+  if (block.memory.use_count() == 1) heap_of(block.memory->address).free(block.memory->address);
+}
 
 std::size_t Mirror::taken() const {
   std::size_t sum = 0;
@@ -116,6 +208,14 @@ void Mirror::drop(MatrixId matrix) {
   }
 }
 
+void Mirror::drop_copies() {
+  const LockGuard lock(mutex_);
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    const auto here = block++;
+    if (!here->is_only_copy) dropped_.splice(dropped_.end(), blocks_, here);
+  }
+}
+
 void Mirror::clear() {
   const LockGuard lock(mutex_);
   dropped_.splice(dropped_.end(), blocks_);
@@ -123,6 +223,7 @@ void Mirror::clear() {
 
 void Mirror::give_back() {
   const LockGuard lock(mutex_);
+  if (std::any_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.is_only_copy; })) return;
   blocks_.clear();
   dropped_.clear();
   retired_.clear();
@@ -145,6 +246,16 @@ std::size_t Mirror::resident_bytes() const {
   return sum;
 }
 
+bool Mirror::is_crowded() const {
+  const LockGuard lock(mutex_);
+  std::set<const Memory*> memories;  // a small rest of a block takes all of the block's
+  std::size_t sum = 0;
+  for (const Block& block : blocks_) {
+    if (block.is_only_copy && memories.insert(block.memory.get()).second) sum += block.memory->bytes;
+  }
+  return 2 * sum > device_.most_bytes;
+}
+
 index_t Mirror::resident_bytes(MatrixId matrix, const Rectangle& rectangle) const {
   const LockGuard lock(mutex_);
   index_t sum = 0;
@@ -154,10 +265,18 @@ index_t Mirror::resident_bytes(MatrixId matrix, const Rectangle& rectangle) cons
   return sum;
 }
 
+// Of an only copy, what is left takes its place in the order.
 void Mirror::drop_overlapped(MatrixId matrix, const Rectangle& rectangle) {
   for (auto block = blocks_.begin(); block != blocks_.end();) {
     const auto here = block++;
-    if (here->matrix == matrix && overlaps(here->rectangle, rectangle)) dropped_.splice(dropped_.end(), blocks_, here);
+    if (here->matrix != matrix || !overlaps(here->rectangle, rectangle)) continue;
+    Blocks left;
+    if (here->is_only_copy) {
+      for (const Rectangle& part : difference(here->rectangle, rectangle))
+        left.push_back({matrix, part, here->at(part), here->memory, true});
+    }
+    blocks_.splice(here, left);
+    dropped_.splice(dropped_.end(), blocks_, here);
   }
 }
 
@@ -181,7 +300,7 @@ void Mirror::free_retired() {
                        [](const device::EventPtr& event) { return event->status() != device::EventStatus::pending; });
   };
   while (!retired_.empty() && is_over(retired_.front())) {
-    free(retired_.front().block.address);
+    free(retired_.front().block);
     retired_bytes_ -= retired_.front().block.rectangle.bytes();
     retired_.pop_front();
   }
@@ -194,8 +313,12 @@ void Mirror::check_invariants() const {
     heap.check_invariants();
     occupied += heap.occupied_count();
   }
-  if (occupied != blocks_.size() + dropped_.size() + retired_.size())
-    throw InternalError("mirror: memory that belongs to no block");
+  std::set<const Memory*> memories;
+  for (const Blocks* const blocks : {&blocks_, &placed_, &dropped_}) {
+    for (const Block& block : *blocks) memories.insert(block.memory.get());
+  }
+  for (const Retired& retired : retired_) memories.insert(retired.block.memory.get());
+  if (occupied != memories.size()) throw InternalError("mirror: memory that belongs to no block");
   for (auto a = blocks_.begin(); a != blocks_.end(); ++a) {
     for (auto b = std::next(a); b != blocks_.end(); ++b) {
       if (a->matrix == b->matrix && overlaps(a->rectangle, b->rectangle))

@@ -1,9 +1,12 @@
 // Blocks of host matrices that one device has copies of, beyond the call that brought them.
 //
-// A block is a rectangle of a matrix: some bytes of each of some columns. The blocks of a matrix are disjoint. A call may
-// cut a matrix otherwise than the one before: a rectangle is here if blocks cover it, and then it is put together of
-// them. Memory is taken from the device in segments, as blocks need it. When there is no more, the blocks go whose last
-// use is longest ago.
+// A block is a rectangle of a matrix: some bytes of each of some columns. The blocks of a matrix are disjoint. A call
+// may cut a matrix otherwise than the one before: a rectangle is here if blocks cover it, and then it is put together
+// of them. Memory is taken from the device in segments, as blocks need it. When there is no more, the blocks go whose
+// last use is longest ago.
+//
+// A block may be the only copy of its rectangle: host memory has older values. Such a block leaves only where others
+// take the place of its bytes; what is left of it stays.
 //
 // The mirror submits nothing to the device. Its owner, the thread that submits copies, makes blocks and finds them, and
 // submits copies to and from them before it makes another one. When a block is given up, its memory stays taken until
@@ -18,6 +21,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -43,6 +47,8 @@ struct Rectangle {
 };
 /// The bytes that both have; perhaps none.
 Rectangle common_part(const Rectangle& a, const Rectangle& b);
+/// `a` without `b`: disjoint rectangles, at most four.
+std::vector<Rectangle> difference(const Rectangle& a, const Rectangle& b);
 
 class Mirror {
  public:
@@ -66,21 +72,41 @@ class Mirror {
   };
   /// The pieces of a rectangle; none if some of it is not here. Only the owner.
   std::vector<Piece> find(MatrixId matrix, const Rectangle& rectangle);
+  /// Those parts of it of which the only copy is here. They stay until they are dropped.
+  std::vector<Piece> only_copies(MatrixId matrix, const Rectangle& rectangle) const;
+  bool has_only_copies(MatrixId matrix) const;
 
   /// Makes place for a block, which is in the place of all that it overlaps from now on. Its columns are dense. Others
   /// are given up for it, but no more than it needs.
   /// @return its address; nullptr: there is no memory for it now, and the overlapped blocks are gone
   /// Only the owner.
-  std::byte* make(MatrixId matrix, const Rectangle& rectangle);
+  std::byte* make(MatrixId matrix, const Rectangle& rectangle, bool is_only_copy = false);
+
+  /// The first half of make(): place for a block that nobody finds yet. @return as make(). Only the owner.
+  std::byte* place(index_t bytes);
+  /// The second half: the block at that place is in the place of all that it overlaps from now on.
+  void enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place, bool is_only_copy);
+  /// Instead of the second half. Copies there may be under way. Takes no memory.
+  void give_up(std::byte* place);
+
+  /// The block in which the rectangle lies is written in place, and is the only copy from now on.
+  void note_only_copy(MatrixId matrix, const Rectangle& rectangle);
+  /// Host memory has all of the matrix again.
+  void note_in_host_memory(MatrixId matrix);
 
   /// Gives up all blocks with some byte of the rectangle.
   void drop(MatrixId matrix, const Rectangle& rectangle);
   void drop(MatrixId matrix);
+  /// Those that host memory has, too.
+  void drop_copies();
   void clear();
-  /// Gives up all blocks, and gives back all memory. @pre nothing that used blocks is under way
+  /// Gives up all blocks, and gives back all memory; does nothing if some are only copies. @pre nothing that used
+  /// blocks is under way
   void give_back();
 
   std::size_t resident_bytes() const;
+  /// Whether only copies take more than half of its memory.
+  bool is_crowded() const;
   /// Of the rectangle.
   index_t resident_bytes(MatrixId matrix, const Rectangle& rectangle) const;
   /// Bytes of the device's memory.
@@ -88,10 +114,19 @@ class Mirror {
   void check_invariants() const;
 
  private:
+  struct Memory {
+    std::byte* address = nullptr;
+    std::size_t bytes = 0;
+  };
   struct Block {
     MatrixId matrix = 0;
     Rectangle rectangle;
-    std::byte* address = nullptr;
+    device::Block on_device;
+    std::shared_ptr<Memory> memory;  ///< shared by the rests of a block
+    bool is_only_copy = false;
+
+    /// Where a part of it lies.
+    device::Block at(const Rectangle& part) const;
   };
   using Blocks = std::list<Block>;
   struct Retired {
@@ -103,7 +138,9 @@ class Mirror {
   std::byte* allocate_in_segments(std::size_t bytes) TESSERA_REQUIRES(mutex_);
   bool take_segment(std::size_t bytes) TESSERA_REQUIRES(mutex_);
   void free_small_segments(std::size_t bytes) TESSERA_REQUIRES(mutex_);
-  void free(std::byte* address) TESSERA_REQUIRES(mutex_);
+  Blocks::iterator placed_at(std::byte* place) TESSERA_REQUIRES(mutex_);
+  heap::DeviceHeap& heap_of(std::byte* place) TESSERA_REQUIRES(mutex_);
+  void free(Block& block) TESSERA_REQUIRES(mutex_);
   std::size_t taken() const TESSERA_REQUIRES(mutex_);
   std::size_t untaken() const TESSERA_REQUIRES(mutex_);
   void drop_overlapped(MatrixId matrix, const Rectangle& rectangle) TESSERA_REQUIRES(mutex_);
@@ -114,6 +151,7 @@ class Mirror {
   const Device device_;
   std::map<std::byte*, heap::DeviceHeap> segments_ TESSERA_GUARDED_BY(mutex_);  ///< by address
   Blocks blocks_ TESSERA_GUARDED_BY(mutex_);                                    ///< in order of their last use
+  Blocks placed_ TESSERA_GUARDED_BY(mutex_);                                    ///< by place(): nobody finds them
   Blocks dropped_ TESSERA_GUARDED_BY(mutex_);               ///< not known to be unused from some event on
   std::deque<Retired> retired_ TESSERA_GUARDED_BY(mutex_);  ///< used until their events at most
   index_t retired_bytes_ TESSERA_GUARDED_BY(mutex_) = 0;

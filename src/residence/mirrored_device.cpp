@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +28,20 @@ Block part_of(Block block, const Rectangle& rectangle, const Rectangle& part) {
           block.pitch_bytes};
 }
 
+/// Whether the copies, which may overlap, have all of the rectangle.
+bool cover(std::span<const Residence::OnlyCopy> copies, const Rectangle& wanted) {
+  std::vector<Rectangle> left = {wanted};
+  for (const Residence::OnlyCopy& copy : copies) {
+    std::vector<Rectangle> rest;
+    for (const Rectangle& each : left) {
+      const std::vector<Rectangle> parts = difference(each, copy.piece.part);
+      rest.insert(rest.end(), parts.begin(), parts.end());
+    }
+    left = std::move(rest);
+  }
+  return left.empty();
+}
+
 }  // namespace
 
 MirroredDevice::MirroredDevice(std::unique_ptr<device::Device> device, Residence& residence, std::size_t most_bytes,
@@ -41,7 +56,7 @@ MirroredDevice::MirroredDevice(std::unique_ptr<device::Device> device, Residence
                .free = [this](std::byte* memory) { device_->free_memory(memory); },
                .most_bytes = most_bytes_}) {
   info_.memory_bytes -= most_bytes_;
-  residence_.attach(mirror_);
+  residence_.attach(mirror_, *device_);
 }
 
 MirroredDevice::~MirroredDevice() { residence_.detach(mirror_); }
@@ -51,10 +66,13 @@ std::size_t MirroredDevice::free_memory_bytes() const {
   return free - std::min(free, untaken);
 }
 
-// Blocks are read in the up stream, and written in both.
+// Blocks are read in the up stream, and written in both and from peers.
 std::optional<Mirror::Events> MirroredDevice::uses_end() {
   try {
-    return Mirror::Events{device_->record({StreamKind::up}), device_->record({StreamKind::down})};
+    Mirror::Events events;
+    for (const StreamKind stream : {StreamKind::up, StreamKind::down, StreamKind::peer})
+      events.push_back(device_->record({stream}));
+    return events;
   } catch (const DeviceLost&) {  // and its memory, too
     return Mirror::Events();
   } catch (const Error&) {
@@ -73,13 +91,25 @@ void MirroredDevice::give_back() {
   mirror_.give_back();
 }
 
+device::EventPtr MirroredDevice::copy_down_only_copies(MatrixId matrix, const Rectangle& part, Block to) {
+  const std::vector<Mirror::Piece> pieces = mirror_.only_copies(matrix, part);
+  for (const Mirror::Piece& piece : pieces)
+    device_->copy_down(part_of(to, part, piece.part), piece.on_device, {piece.part.column_bytes, piece.part.columns});
+  return pieces.empty() ? nullptr : device_->record({StreamKind::down});
+}
+
+void MirroredDevice::forget() noexcept { residence_.lose_copies_of(mirror_); }
+
 void MirroredDevice::copy_up(Block device_to, Block host_from, Extent extent) {
   const auto place = residence_.place_of(host_from, extent);
   if (!place) return device_->copy_up(device_to, host_from, extent);
   const Rectangle& wanted = place->rectangle;
   std::vector<Mirror::Piece> pieces = mirror_.find(place->matrix, wanted);
   const bool is_triangle = extent.part != Part::full;
-  if (pieces.empty() || (is_triangle && pieces.size() > 1)) {
+  const bool is_here = !pieces.empty() && (!is_triangle || pieces.size() == 1);
+  if (!is_here && !residence_.only_copies(place->matrix, wanted).empty())
+    return copy_up_lazy(*place, device_to, host_from, extent);
+  if (!is_here) {
     std::byte* const at = mirror_.make(place->matrix, wanted);
     if (at == nullptr) return device_->copy_up(device_to, host_from, extent);
     pieces = {{wanted, {at, wanted.column_bytes}}};
@@ -92,7 +122,8 @@ void MirroredDevice::copy_up(Block device_to, Block host_from, Extent extent) {
   } else {
     found_bytes_.fetch_add(extent.bytes(), std::memory_order_relaxed);
     for (const Mirror::Piece& piece : pieces) {
-      if (verifies_ && !is_triangle) verify(piece, wanted, host_from);
+      if (verifies_ && !is_triangle && residence_.only_copies(place->matrix, piece.part).empty())
+        verify(piece, wanted, host_from);
     }
   }
   if (is_triangle) return device_->copy_within(StreamKind::up, device_to, pieces.front().on_device, extent);
@@ -101,6 +132,52 @@ void MirroredDevice::copy_up(Block device_to, Block host_from, Extent extent) {
     device_->copy_within(StreamKind::up, part_of(device_to, wanted, part), piece.on_device,
                          {part.column_bytes, part.columns});
   }
+}
+
+void MirroredDevice::copy_up_lazy(const Residence::Place& place, Block device_to, Block host_from, Extent extent) {
+  if (mirror_.only_copies(place.matrix, place.rectangle).empty()) {
+    if (const std::optional<Block> here = assemble(place, host_from))
+      return device_->copy_within(StreamKind::up, device_to, *here, extent);
+  }
+  if (extent.part == Part::full) return fill(place, device_to, host_from);
+  for (index_t j = 0; j < extent.columns; ++j)
+    fill_column(place, device_to, host_from, j, extent.first_byte(j), extent.last_byte(j));
+}
+
+// Only copies of peers stay there. Those of this device are replaced, so that they must be results: if the device
+// fails, they are lost.
+std::optional<Block> MirroredDevice::assemble(const Residence::Place& place, Block host_from) {
+  const Rectangle& wanted = place.rectangle;
+  std::byte* const at = mirror_.place(wanted.bytes());
+  if (at == nullptr) return std::nullopt;
+  const Block here{at, wanted.column_bytes};
+  try {
+    fill(place, here, host_from);
+    mirror_.enter(place.matrix, wanted, at, false);
+  } catch (...) {
+    mirror_.give_up(at);
+    throw;
+  }
+  return here;
+}
+
+void MirroredDevice::fill(const Residence::Place& place, Block to, Block host_from) {
+  const Rectangle& wanted = place.rectangle;
+  const std::vector<Residence::OnlyCopy> copies = residence_.only_copies(place.matrix, wanted);
+  if (!cover(copies, wanted)) device_->copy_up(to, host_from, {wanted.column_bytes, wanted.columns});
+  bool has_peers = false;
+  for (const Residence::OnlyCopy& copy : copies) {
+    const Rectangle& part = copy.piece.part;
+    const Extent extent{part.column_bytes, part.columns};
+    found_bytes_.fetch_add(part.bytes(), std::memory_order_relaxed);
+    if (copy.device == device_.get()) {
+      device_->copy_within(StreamKind::up, part_of(to, wanted, part), copy.piece.on_device, extent);
+      continue;
+    }
+    if (!std::exchange(has_peers, true)) device_->wait({StreamKind::peer}, device_->record({StreamKind::up}));
+    device_->copy_peer(part_of(to, wanted, part), *copy.device, copy.piece.on_device, extent);
+  }
+  if (has_peers) device_->wait({StreamKind::up}, device_->record({StreamKind::peer}));
 }
 
 void MirroredDevice::verify(const Mirror::Piece& piece, const Rectangle& wanted, Block host_from) {
@@ -125,14 +202,23 @@ void MirroredDevice::wait_for(StreamKind stream) {
 }
 
 void MirroredDevice::copy_down(Block host_to, Block device_from, Extent extent) {
-  keep(host_to, device_from, extent);
-  write(host_to, extent, [&] { device_->copy_down(host_to, device_from, extent); });
+  const bool goes_down = keep(host_to, device_from, extent);
+  if (!goes_down) stayed_bytes_.fetch_add(extent.bytes(), std::memory_order_relaxed);
+  write(host_to, extent, [&] {
+    if (goes_down) device_->copy_down(host_to, device_from, extent);
+  });
 }
 
 void MirroredDevice::copy_slices_down(Block host_to, Block device_from, Extent extent,
                                       const device::WrittenSlicesPtr& written) {
-  keep(host_to, device_from, extent);
-  write(host_to, extent, [&] { device_->copy_slices_down(host_to, device_from, extent, written); });
+  const Part part = extent.part;
+  const bool goes_down = keep(host_to, device_from, extent);
+  if (!goes_down) stayed_bytes_.fetch_add(extent.bytes(), std::memory_order_relaxed);
+  write(host_to, extent, [&] {
+    if (!goes_down) return;
+    if (extent.part == part) return device_->copy_slices_down(host_to, device_from, extent, written);
+    device_->copy_down(host_to, device_from, extent);
+  });
 }
 
 template <class Copy>
@@ -146,23 +232,64 @@ void MirroredDevice::write(Block host_to, Extent extent, Copy copy) {
   }
 }
 
-// Blocks are kept before they go down: the end of a copy to host memory may be in another stream of the device. Of a
-// triangle only if the other one of its block is here.
-void MirroredDevice::keep(Block host_to, Block device_from, Extent extent) {
+// Blocks are kept before they go down: the end of a copy to host memory may be in another stream of the device.
+bool MirroredDevice::keep(Block host_to, Block device_from, Extent& extent) {
   const auto place = residence_.place_of(host_to, extent);
-  if (!place) return;
-  const Rectangle& written = place->rectangle;
-  try {
-    if (extent.part != Part::full) {
-      const std::vector<Mirror::Piece> pieces = mirror_.find(place->matrix, written);
-      if (pieces.size() != 1) return mirror_.drop(place->matrix, written);
-      return device_->copy_within(StreamKind::down, pieces.front().on_device, device_from, extent);
+  if (!place) return true;
+  if (extent.part != Part::full) return keep_triangle(*place, host_to, device_from, extent);
+  std::byte* const at = mirror_.make(place->matrix, place->rectangle, place->is_lazy);
+  if (at == nullptr) return true;
+  keep_in({at, extent.column_bytes}, *place, device_from, extent);
+  return !place->is_lazy;
+}
+
+// A triangle is kept only in a block that has the other one. If there is no memory for such a block, both go down.
+bool MirroredDevice::keep_triangle(const Residence::Place& place, Block host_to, Block device_from, Extent& extent) {
+  const Rectangle& written = place.rectangle;
+  const std::vector<Mirror::Piece> pieces = mirror_.find(place.matrix, written);
+  std::optional<Block> block;
+  if (pieces.size() == 1) {
+    block = pieces.front().on_device;
+  } else if (residence_.only_copies(place.matrix, written).empty()) {
+    mirror_.drop(place.matrix, written);
+    return true;
+  } else {
+    block = assemble(place, host_to);
+    if (!block) fill_rest(place, host_to, device_from, extent);
+    wait_for(StreamKind::up);  // peers give their copies up next, and do not know of this reader
+    if (!block) {
+      extent.part = Part::full;
+      mirror_.drop(place.matrix, written);
+      return true;
     }
-    std::byte* const at = mirror_.make(place->matrix, written);
-    if (at == nullptr) return;
-    device_->copy_within(StreamKind::down, {at, written.column_bytes}, device_from, extent);
+  }
+  if (place.is_lazy) mirror_.note_only_copy(place.matrix, written);
+  keep_in(*block, place, device_from, extent);
+  return !place.is_lazy;
+}
+
+// Of the tile, nobody uses the other triangle.
+void MirroredDevice::fill_rest(const Residence::Place& place, Block host, Block device, Extent extent) {
+  for (index_t j = 0; j < extent.columns; ++j) {
+    const bool is_lower = extent.part == Part::lower;
+    const index_t first = is_lower ? 0 : extent.last_byte(j),
+                  last = is_lower ? extent.first_byte(j) : extent.column_bytes;
+    if (first < last) fill_column(place, device, host, j, first, last);
+  }
+}
+
+void MirroredDevice::fill_column(const Residence::Place& place, Block to, Block host_from, index_t j, index_t first,
+                                 index_t last) {
+  const Rectangle& all = place.rectangle;
+  const Rectangle column{all.first_byte + first, all.first_column + j, last - first, 1};
+  fill({place.matrix, column}, part_of(to, all, column), part_of(host_from, all, column));
+}
+
+void MirroredDevice::keep_in(Block block, const Residence::Place& place, Block device_from, Extent extent) {
+  try {
+    device_->copy_within(StreamKind::down, block, device_from, extent);
   } catch (...) {
-    mirror_.drop(place->matrix, written);
+    mirror_.drop(place.matrix, place.rectangle);
     throw;
   }
 }
@@ -186,7 +313,7 @@ bool MirroredDevice::can_access(const device::Device& peer) const {
 }
 
 bool MirroredDevice::recover() noexcept {
-  mirror_.clear();
+  mirror_.drop_copies();
   return device_->recover();
 }
 

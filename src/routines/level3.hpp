@@ -20,6 +20,8 @@ std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const ru
 
 /// The matrices that it reads besides C.
 std::vector<device::HostMatrix> inputs_of(const Level3& call);
+/// All matrices of the call.
+std::vector<device::Touched> touched_by(const Level3& call);
 
 /// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0
 /// @param tile forced tile size (TESSERA_TILE), 0: chosen from the problem and the machine

@@ -139,6 +139,18 @@ std::vector<device::HostMatrix> inputs_of(const Level3& call) {
   return inputs;
 }
 
+std::vector<device::Touched> touched_by(const Level3& call) {
+  std::vector<device::Touched> touched;
+  for (const device::HostMatrix& input : inputs_of(call)) touched.push_back({input});
+  const auto element = static_cast<index_t>(element_bytes(call.type));
+  if (call.m > 0 && call.n > 0) {
+    touched.push_back(
+        {{static_cast<std::byte*>(call.C), call.ldc * element, call.m * element, call.n},
+         call.updates_triangle() ? device::Touched::Use::written_in_part : device::Touched::Use::written});
+  }
+  return touched;
+}
+
 namespace {
 
 /// Whether most of what the call reads besides C is on the devices.

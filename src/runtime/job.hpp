@@ -70,6 +70,16 @@ class Job {
   virtual std::vector<device::Touched> touched() const { return {}; }
   /// It touches others than these.
   virtual bool touches_more() const { return false; }
+  /// Which matrices may be only on devices while the job runs.
+  enum class Lazy : std::uint8_t {
+    nothing,
+    operands,  ///< perhaps: all is left to devices
+    results    ///< these, too: there are no old values to be kept
+  };
+  /// Whether devices alone can do it, through copies of blocks. Else it is never lazy.
+  virtual bool can_be_lazy() const { return false; }
+  /// Between attempts.
+  void set_lazy(Lazy lazy) { lazy_ = lazy; }
   /// How many bytes of each device's slab, from its beginning, the attempt uses; 0: the device takes no part.
   /// @param stay what needs() has asked for
   virtual std::vector<std::size_t> slab_bytes(const Admission::Stay& stay);
@@ -82,6 +92,7 @@ class Job {
   virtual void finish_on_cpu() = 0;
 
   bool may_have_written() const { return may_have_written_; }
+  Lazy lazy() const { return lazy_; }
   void count_restart() { ++statistics_.restarts; }
   /// The times of all that was done, by device. @pre statistics().device_s is set @throws std::bad_alloc
   void settle_times();
@@ -100,6 +111,7 @@ class Job {
 
  private:
   bool may_have_written_ = false;
+  Lazy lazy_ = Lazy::nothing;
   JobStatistics statistics_;
   DeviceStatistics by_cpu_;
   std::vector<std::string> names_;

@@ -1,9 +1,10 @@
 #include "runtime/runtime.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <functional>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "runtime/devices/device_set.hpp"
 #include "runtime/devices/pool_locks.hpp"
 #include "runtime/devices/spare_memory.hpp"
+#include "runtime/lazy_matrices.hpp"
 #include "runtime/tiles/tile_job.hpp"
 #include "runtime/trace.hpp"
 #include "runtime/whole/whole_job.hpp"
@@ -64,7 +66,11 @@ class Runtime::Implementation {
   void leave_out_failed(std::span<const DeviceFate> fates, bool has_shared, Fitness& fitness) noexcept;
   void tell(Job& job, double begin_s);
   Config give_mirrors(const Config& config, int sharers);
-  std::int64_t found_bytes() const;
+  struct SavedBytes {
+    std::int64_t up = 0, down = 0;
+  };
+  SavedBytes saved_bytes() const;
+  void between_jobs(const std::function<void()>& work);
   bool give_back_lanes();
   void note_used_memory(const Job& job);
   void note_memory();
@@ -75,6 +81,7 @@ class Runtime::Implementation {
   residence::Residence residence;
   std::optional<residence::Keeper> keeper;
   std::vector<residence::MirroredDevice*> mirrored;  // of the accelerators; none: nothing stays there
+  std::optional<LazyMatrices> lazy_matrices;
   std::vector<kernels::Accelerator> accelerators;
   SpareMemory spare_memory;  // of devices
   CpuWorker cpu_worker;
@@ -106,13 +113,18 @@ Runtime::Implementation::Implementation(std::vector<kernels::Accelerator> all, c
       trace_(config.trace_file) {
   if (accelerators.empty()) throw InternalError("runtime: no devices");
   const Config of_jobs = give_mirrors(config, sharers);
+  lazy_matrices.emplace(
+      residence, mirrored, [this](const auto& work) { between_jobs(work); },
+      [this](std::size_t d) { devices->lose(d, "it failed while a matrix was copied from it"); });
   if (old_values_place != OldValuesPlace::nowhere)
     host_copies.emplace(HostCopies::threads_for(accelerators.size()), most_bytes_on_host());
   watch_forks_for_pools();
   const double begin_s = device::now_seconds();
   // First, since the threads take some time to find their processors, and no notice of the rest before there is a job.
   crew.emplace(accelerators, Admission::most_calls, idle_patience, [this] { give_back_memory(); });
-  devices.emplace(accelerators, *crew, of_jobs, sharers);
+  devices.emplace(accelerators, *crew, of_jobs, sharers, [this](std::size_t d) {
+    if (!mirrored.empty()) mirrored[d]->forget();
+  });
   // Page-locked, and each of the processes that share the host has its own.
   lane_memories.emplace(accelerators.size(), static_cast<index_t>(most_bytes_on_host()) / local_ranks);
   std::vector<std::size_t> slabs;
@@ -125,7 +137,7 @@ Runtime::Implementation::Implementation(std::vector<kernels::Accelerator> all, c
 /// @param sharers of the devices' memory, this process included @return the settings for jobs, which have the rest
 Config Runtime::Implementation::give_mirrors(const Config& config, int sharers) {
   Config of_jobs = config;
-  if (config.resident != Resident::off) {
+  if (config.resident == Resident::automatic || config.resident == Resident::verified) {
     const auto may_watch = [this, anywhere = config.watches_any_memory](residence::Range range) {
       const device::Device& device = *accelerators.front().device;
       return (anywhere || lies_in_pool({range.begin, range.end})) && !device.has_locked(range.begin) &&
@@ -137,8 +149,8 @@ Config Runtime::Implementation::give_mirrors(const Config& config, int sharers) 
       if (config.verbose) log_line(std::string("nothing stays on devices between calls: ") + error.what());
     }
   }
-  const bool serves_calls_alone = config.resident == Resident::off && config.resident_bytes;
-  if (!keeper && !serves_calls_alone) return of_jobs;
+  const bool serves_named = config.resident == Resident::named || config.resident_bytes;
+  if (!keeper && !serves_named) return of_jobs;
   for (kernels::Accelerator& accelerator : accelerators) {
     const std::size_t memory = accelerator.device->info().memory_bytes;
     const std::size_t all = std::min(config.device_memory_bytes.value_or(memory), memory);
@@ -154,20 +166,29 @@ Config Runtime::Implementation::give_mirrors(const Config& config, int sharers) 
   return of_jobs;
 }
 
-std::int64_t Runtime::Implementation::found_bytes() const {
-  return std::accumulate(mirrored.begin(), mirrored.end(), std::int64_t{0},
-                         [](std::int64_t sum, const auto* each) { return sum + each->found_bytes(); });
+/// Bytes of copies that did not cross the links so far.
+Runtime::Implementation::SavedBytes Runtime::Implementation::saved_bytes() const {
+  SavedBytes sum;
+  for (const auto* const each : mirrored) {
+    sum.up += each->found_bytes();
+    sum.down += each->stayed_bytes();
+  }
+  return sum;
 }
 
 bool Runtime::Implementation::run(Job& job) {
   if (const process::Pass driving(process::Work::driving); driving) job.load();
-  const std::vector<device::Touched> touched = keeper ? job.touched() : std::vector<device::Touched>();
+  const bool has_lazy = lazy_matrices->any();
+  const std::vector<device::Touched> touched = keeper || has_lazy ? job.touched() : std::vector<device::Touched>();
+  std::optional<HostUse> host_use;
+  if (has_lazy) lazy_matrices->begin(job, touched, host_use);
   if (keeper && job.touches_more()) keeper->begin_any();
   if (keeper) keeper->begin(touched);
-  const std::int64_t found_before = found_bytes();
+  const SavedBytes saved_before = saved_bytes();
   bool has_ended = false;
   const AtEnd at_end([&] {
     if (!has_ended && keeper) keeper->cancel(touched);
+    if (!has_ended && job.lazy() == Job::Lazy::results && job.may_have_written()) lazy_matrices->lose_results(touched);
     // Old values were put back by the CPU, or an error leaves anything.
     if (job.statistics().restarts > 0 || (!has_ended && job.may_have_written())) residence.clear();
   });
@@ -177,19 +198,36 @@ bool Runtime::Implementation::run(Job& job) {
   try {
     Fitness fitness(accelerators.size());
     Next next = Next::attempt;
-    while (next == Next::attempt && job.has_more() && !process::ending()) next = attempt(job, fitness, begin_s);
-    if (next == Next::replan) return false;
+    while (next == Next::attempt && job.has_more() && !process::ending()) {
+      next = attempt(job, fitness, begin_s);
+      if (next == Next::replan) return false;
+      if (job.has_more()) lazy_matrices->end_lazy(job, touched, host_use);
+    }
+    if (job.has_more()) lazy_matrices->end_lazy(job, touched, host_use);
     job.finish_on_cpu();
   } catch (const std::bad_alloc&) {
     if (!job.may_have_written()) throw;
     std::rethrow_exception(partly_written);
   }
+  if (has_lazy) lazy_matrices->check_found(touched);  // another job may have lost one meanwhile
   has_ended = true;
   if (keeper) keeper->end(touched);
-  job.statistics().resident_bytes = found_bytes() - found_before;
+  const SavedBytes saved = saved_bytes();
+  job.statistics().resident_bytes = saved.up - saved_before.up;
+  job.statistics().stayed_bytes = saved.down - saved_before.down;
   tell(job, begin_s > 0 ? begin_s : device::now_seconds());
   note_use();
   return true;
+}
+
+// With no other job on the devices.
+void Runtime::Implementation::between_jobs(const std::function<void()>& work) {
+  const Admission::Stay stay = admission->enter_alone();
+  const process::Pass driving(process::Work::driving);
+  if (!driving) throw NotAvailable("the process is ending");
+  const UseOfPools use_of_pools;
+  const AtEnd at_end([&] { note_idle(crew->usable(), false); });
+  work();
 }
 
 Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness& fitness, double& begin_s) {
@@ -293,6 +331,7 @@ void Runtime::Implementation::leave_out_failed(std::span<const DeviceFate> fates
 
 // Has pools lock the memory of a job that devices have worked at, for the next one.
 void Runtime::Implementation::note_used_memory(const Job& job) {
+  if (job.lazy() != Job::Lazy::nothing) return;
   try {
     PageLocker* const locker = accelerators.front().device->page_locker();
     if (locker == nullptr) return;
@@ -463,6 +502,7 @@ index_t Runtime::resident_bytes(std::span<const device::HostMatrix> matrices, bo
   return sum;
 }
 residence::Residence& Runtime::residence() { return implementation_->residence; }
+LazyMatrices& Runtime::lazy_matrices() { return *implementation_->lazy_matrices; }
 int Runtime::processors() const { return available_processors(implementation_->local_ranks); }
 void Runtime::give_back_memory() { implementation_->give_back_memory(); }
 std::size_t Runtime::committed_bytes() const { return implementation_->devices->committed_bytes(); }

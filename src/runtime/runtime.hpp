@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/config.hpp"
@@ -23,6 +24,7 @@
 namespace tessera::runtime {
 
 class Job;
+class LazyMatrices;
 
 class Runtime {
  public:
@@ -94,6 +96,8 @@ class Runtime {
   index_t resident_bytes(std::span<const device::HostMatrix> matrices, bool looks = false) const;
   /// The matrices that devices keep copies of. Writers of a matrix that is known there must tell it.
   residence::Residence& residence();
+  /// Those whose results stay on devices.
+  LazyMatrices& lazy_matrices();
 
   /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a
   /// while. Does nothing while there is a job. Thread-safe.

@@ -25,6 +25,7 @@ void JobStatistics::add(const JobStatistics& part) {
   compulsory_down += part.compulsory_down;
   fresh_bytes += part.fresh_bytes;
   resident_bytes += part.resident_bytes;
+  stayed_bytes += part.stayed_bytes;
   restarts += part.restarts;
   beside = std::max(beside, part.beside);
   if (first_kernel_at <= 0) first_kernel_at = part.first_kernel_at;

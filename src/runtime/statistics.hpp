@@ -65,6 +65,7 @@ struct JobStatistics {
   std::int64_t compulsory_down = 0;      ///< bytes: each output once down
   std::int64_t fresh_bytes = 0;          ///< of pages of results that were made ahead (devices/fresh_pages.hpp)
   std::int64_t resident_bytes = 0;       ///< of those up, found on the devices; with calls beside it, theirs too
+  std::int64_t stayed_bytes = 0;         ///< of those down, that only devices have; likewise
   index_t info = 0;                      ///< of a factorization, as LAPACK's
   std::int64_t restarts = 0;             ///< times the job went on after a device failed
   int beside = 0;                        ///< other calls on its devices when it began or ended, on that with most
@@ -81,7 +82,7 @@ struct JobStatistics {
     visit("seconds", &Self::seconds), visit("start_s", &Self::start_s), visit("device_s", &Self::device_s);
     visit("flops", &Self::flops), visit("compulsory_up", &Self::compulsory_up);
     visit("compulsory_down", &Self::compulsory_down), visit("fresh_bytes", &Self::fresh_bytes);
-    visit("resident_bytes", &Self::resident_bytes);
+    visit("resident_bytes", &Self::resident_bytes), visit("stayed_bytes", &Self::stayed_bytes);
     visit("info", &Self::info), visit("restarts", &Self::restarts), visit("beside", &Self::beside);
   }
 

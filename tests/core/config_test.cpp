@@ -239,13 +239,14 @@ TEST_F(ConfigTest, Resident) {
   EXPECT_FALSE(none.resident_bytes);
   EXPECT_FALSE(none.watches_any_memory);
   EXPECT_EQ(Config::from_settings("TESSERA_RESIDENT=off").resident, Resident::off);
+  EXPECT_EQ(Config::from_settings("TESSERA_RESIDENT=matrices").resident, Resident::named);
   EXPECT_EQ(Config::from_settings("TESSERA_RESIDENT=verify").resident, Resident::verified);
   const Config given =
       Config::from_settings("TESSERA_RESIDENT=auto TESSERA_RESIDENT_MEMORY=3MiB TESSERA_RESIDENT_ANYWHERE=1");
   EXPECT_EQ(given.resident, Resident::automatic);
   EXPECT_EQ(given.resident_bytes, std::size_t{3} << 20);
   EXPECT_TRUE(given.watches_any_memory);
-  EXPECT_THAT(message_of("TESSERA_RESIDENT=on"), HasSubstr("off, auto or verify"));
+  EXPECT_THAT(message_of("TESSERA_RESIDENT=on"), HasSubstr("off, matrices, auto or verify"));
 }
 
 TEST_F(ConfigTest, CopyThreadsFollowTheProcessors) {

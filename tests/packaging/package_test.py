@@ -80,7 +80,7 @@ def check(folder):
     run(*dpkg, "--install", package)
     for file in ("usr/bin/tessera", "usr/lib/libtessera.so.0", "usr/lib/libtessera_blas.so", "usr/lib/libtessera_device_host.so.0",
                  "usr/include/tessera/device_blas.h", "usr/include/tessera/device_lapack.h", "usr/include/tessera/device_half.h",
-                 "usr/include/tessera/lapack.h", "usr/include/tessera/lapack_batch.h", "usr/lib/pkgconfig/tessera-device-host.pc", "usr/share/doc/tessera/copyright"):
+                 "usr/include/tessera/lapack.h", "usr/include/tessera/lapack_batch.h", "usr/include/tessera/matrix.h", "usr/lib/pkgconfig/tessera-device-host.pc", "usr/share/doc/tessera/copyright"):
         expect((root / file).exists(), f"{file} was not installed")
     if shutil.which("help2man"):
         expect((root / "usr/share/man/man1/tessera-run.1.gz").exists(), "no man page")

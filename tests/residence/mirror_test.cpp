@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace tessera::residence {
 namespace {
@@ -236,6 +238,103 @@ TEST_F(MirrorTest, AgreesWithAModelOfBytes) {
     }
     if (step % 100 == 0) mirror_.check_invariants();
   }
+}
+
+TEST(Rectangles, TheDifferenceIsTheRest) {
+  std::mt19937 random(1);
+  const auto draw = [&] {
+    const auto at = [&](unsigned least, unsigned most) {
+      return static_cast<index_t>(least + random() % (most - least));
+    };
+    return Rectangle{at(0, 6), at(0, 6), at(1, 6), at(1, 6)};
+  };
+  const auto has = [](const Rectangle& r, index_t byte, index_t column) {
+    return byte >= r.first_byte && byte < r.end_byte() && column >= r.first_column && column < r.end_column();
+  };
+  for (int time = 0; time < 500; ++time) {
+    const Rectangle a = draw(), b = draw();
+    const std::vector<Rectangle> rest = difference(a, b);
+    for (index_t byte = 0; byte < 12; ++byte) {
+      for (index_t column = 0; column < 12; ++column) {
+        const auto times = std::count_if(rest.begin(), rest.end(), [&](const auto& r) { return has(r, byte, column); });
+        EXPECT_EQ(times, has(a, byte, column) && !has(b, byte, column) ? 1 : 0);
+      }
+    }
+  }
+}
+
+TEST_F(MirrorTest, OnlyCopiesStayWhenMemoryIsShort) {
+  constexpr index_t quarter = bytes / 4;
+  std::byte* const kept = mirror_.make(1, {0, 0, quarter, 1}, true);
+  ASSERT_NE(kept, nullptr);
+  for (index_t column = 0; column < 20; ++column) ASSERT_NE(mirror_.make(2, {0, column, quarter, 1}), nullptr);
+  const auto pieces = mirror_.only_copies(1, {0, 0, quarter, 1});
+  ASSERT_EQ(pieces.size(), 1U);
+  EXPECT_EQ(pieces[0].on_device.address, kept);
+  EXPECT_TRUE(mirror_.only_copies(2, {0, 0, quarter, 20}).empty());
+  EXPECT_EQ(mirror_.make(2, {0, 30, 3 * quarter + 256, 1}), nullptr) << "in place of the only copy";
+  given_back_.clear();
+  mirror_.give_back();
+  EXPECT_TRUE(given_back_.empty());
+  mirror_.note_in_host_memory(1);
+  EXPECT_TRUE(mirror_.only_copies(1, {0, 0, quarter, 1}).empty());
+  EXPECT_FALSE(mirror_.find(1, {0, 0, quarter, 1}).empty());
+  mirror_.give_back();
+  EXPECT_FALSE(given_back_.empty());
+}
+
+TEST_F(MirrorTest, WhatIsLeftOfAnOnlyCopyStays) {
+  std::byte* const at = mirror_.make(1, {0, 0, 1024, 8}, true);
+  holds_uses_ = true;
+  mirror_.drop(1, {256, 2, 512, 4});
+  EXPECT_TRUE(mirror_.find(1, {256, 2, 1, 1}).empty());
+  const auto left = mirror_.find(1, {768, 2, 256, 4});
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].on_device.address, at + 2 * 1024 + 768);
+  EXPECT_EQ(left[0].on_device.pitch_bytes, 1024);
+  index_t sum = 0;
+  for (const auto& piece : mirror_.only_copies(1, {0, 0, 1024, 8})) sum += piece.part.bytes();
+  EXPECT_EQ(sum, 1024 * 8 - 512 * 4);
+  mirror_.check_invariants();
+  // Its memory is free once nothing is left.
+  mirror_.drop(1);
+  ASSERT_NE(mirror_.make(2, {0, 0, 256, 1}), nullptr);
+  mirror_.check_invariants();
+  end_uses();
+  ASSERT_NE(mirror_.make(2, {0, 1, 256, 1}), nullptr);
+  mirror_.check_invariants();
+  EXPECT_EQ(mirror_.resident_bytes(), 512U);
+}
+
+TEST_F(MirrorTest, ARestOfAnOnlyCopyTakesAllOfItsMemory) {
+  ASSERT_NE(mirror_.make(1, {0, 0, bytes / 8, 5}, true), nullptr);
+  EXPECT_TRUE(mirror_.is_crowded());
+  mirror_.drop(1, {0, 1, bytes / 8, 4});
+  EXPECT_TRUE(mirror_.is_crowded());
+  mirror_.note_in_host_memory(1);
+  EXPECT_FALSE(mirror_.is_crowded());
+}
+
+TEST_F(MirrorTest, APlaceThatIsGivenUpIsFreeAgain) {
+  std::byte* const at = mirror_.place(bytes);
+  ASSERT_NE(at, nullptr);
+  EXPECT_EQ(mirror_.place(256), nullptr);
+  mirror_.give_up(at);
+  ASSERT_NE(mirror_.make(1, {0, 0, 256, 1}), nullptr);
+  mirror_.check_invariants();
+}
+
+TEST_F(MirrorTest, OnlyCopiesAreTold) {
+  ASSERT_NE(mirror_.make(1, {0, 0, 256, 1}), nullptr);
+  ASSERT_NE(mirror_.make(2, {0, 0, 256, 1}, true), nullptr);
+  ASSERT_NE(mirror_.make(2, {0, 1, 256, 1}, true), nullptr);
+  mirror_.drop_copies();
+  EXPECT_TRUE(mirror_.find(1, {0, 0, 256, 1}).empty());
+  EXPECT_FALSE(mirror_.has_only_copies(1));
+  EXPECT_TRUE(mirror_.has_only_copies(2));
+  mirror_.clear();
+  EXPECT_FALSE(mirror_.has_only_copies(2));
+  EXPECT_EQ(mirror_.resident_bytes(), 0U);
 }
 
 }  // namespace

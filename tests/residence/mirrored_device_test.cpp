@@ -30,7 +30,7 @@ struct Gpu {
   Block slot(std::size_t number, index_t pitch) const { return {slab + number * slot_bytes, pitch}; }
   /// All that has been submitted is done.
   void wait() const {
-    for (const StreamKind kind : {StreamKind::up, StreamKind::down}) {
+    for (const StreamKind kind : {StreamKind::up, StreamKind::down, StreamKind::peer}) {
       const auto event = device->record({kind});
       while (event->status() == device::EventStatus::pending) {
       }
@@ -240,6 +240,135 @@ TEST(MirroredDevice, AgreesWithHostMemoryWhateverHappens) {
       if (step % 50 == 0) gpu.device->mirror().check_invariants();
     }
     EXPECT_GT(gpus[0].device->found_bytes(), 0);
+  }
+}
+
+using Kind = Residence::Kind;
+
+TEST(MirroredDevice, ResultsInALazyMatrixStay) {
+  Residence residence;
+  const Gpu one(residence, 0), other(residence, 1);
+  Matrix matrix(7);
+  const auto id = residence.add(matrix.host(), Kind::lazy);
+  const Matrix before = matrix;
+  std::memset(one.slab, 7, slot_bytes);
+  one.device->copy_down(matrix.at(8, 4), one.slot(0, 32), {32, 16});
+  one.wait();
+  EXPECT_EQ(matrix.memory, before.memory);
+  EXPECT_EQ(one.raw->operations(StreamKind::down), 0);
+  EXPECT_TRUE(residence.is_stale(*id));
+  // One device finds it, the other gets it from there.
+  for (const Gpu* gpu : {&one, &other}) {
+    gpu->device->copy_up(gpu->slot(2, 64), matrix.at(0, 0), {64, 64});
+    gpu->wait();
+    EXPECT_EQ(gpu->slab[2 * slot_bytes + 64 * 4 + 8], std::byte{7});
+    EXPECT_EQ(gpu->slab[2 * slot_bytes + 64 * 4 + 7], *matrix.at(7, 4).address);
+  }
+  EXPECT_EQ(other.raw->operations(StreamKind::peer), 1);
+  ASSERT_TRUE(one.device->copy_down_only_copies(*id, {0, 0, 64, 64}, matrix.at(0, 0)));
+  EXPECT_FALSE(other.device->copy_down_only_copies(*id, {0, 0, 64, 64}, matrix.at(0, 0)));
+  one.wait();
+  residence.note_in_host_memory(*id);
+  EXPECT_FALSE(residence.is_stale(*id));
+  EXPECT_EQ(*matrix.at(8, 4).address, std::byte{7});
+  EXPECT_EQ(*matrix.at(39, 19).address, std::byte{7});
+}
+
+TEST(MirroredDevice, ResultsInAMatrixThatIsHeldGoDown) {
+  Residence residence;
+  const Gpu gpu(residence, 0);
+  Matrix matrix(8);
+  const auto id = residence.add(matrix.host(), Kind::lazy);
+  std::memset(gpu.slab, 7, slot_bytes);
+  residence.hold(*id, Residence::HostUse::reads);
+  gpu.device->copy_down(matrix.at(8, 4), gpu.slot(0, 32), {32, 16});
+  gpu.wait();
+  EXPECT_EQ(*matrix.at(8, 4).address, std::byte{7});
+  EXPECT_FALSE(residence.is_stale(*id));
+  residence.release(*id, Residence::HostUse::reads);
+  gpu.device->copy_down(matrix.at(8, 4), gpu.slot(0, 32), {32, 16});
+  EXPECT_TRUE(residence.is_stale(*id));
+}
+
+TEST(MirroredDevice, ALazyMatrixIsLostWithItsDevice) {
+  Residence residence;
+  const Gpu one(residence, 0), other(residence, 1);
+  Matrix first(9), second(10);
+  const auto a = residence.add(first.host(), Kind::lazy), b = residence.add(second.host(), Kind::lazy);
+  one.device->copy_down(first.at(0, 0), one.slot(0, 32), {32, 16});
+  other.device->copy_down(second.at(0, 0), other.slot(0, 32), {32, 16});
+  one.wait();
+  other.wait();
+  EXPECT_TRUE(one.device->recover()) << "nothing is lost by it";
+  EXPECT_TRUE(residence.is_stale(*a));
+  one.device->forget();
+  EXPECT_TRUE(residence.is_lost(*a));
+  EXPECT_FALSE(residence.is_lost(*b));
+  EXPECT_TRUE(residence.is_stale(*b));
+  residence.find_again(*a);
+  EXPECT_FALSE(residence.is_lost(*a));
+}
+
+// Blocks and triangles go up and down on up to three devices, the caller writes, and host memory is made true now and
+// then. A device always reads the values that were written last.
+TEST(MirroredDevice, LazyMatricesAreWhatWasWrittenLast) {
+  constexpr index_t element = 4, side = 16;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const auto draw = [&](index_t most) { return static_cast<index_t>(random() % static_cast<unsigned>(most)); };
+    Residence residence;
+    std::vector<Gpu> gpus;
+    const bool is_short = seed % 3 == 2;
+    for (int d = 0; d < 1 + static_cast<int>(seed % 4) % 3; ++d)
+      gpus.emplace_back(residence, d, is_short ? std::size_t{4096} : mirror_bytes);
+    Matrix matrix(seed), truth = matrix;
+    const auto id = residence.add(matrix.host(), Kind::lazy);
+    const auto settle = [&] {
+      for (const Gpu& gpu : gpus) {
+        static_cast<void>(gpu.device->copy_down_only_copies(*id, {0, 0, 64, 64}, matrix.at(0, 0)));
+        gpu.wait();
+      }
+      residence.note_in_host_memory(*id);
+      ASSERT_TRUE(agree(matrix.at(0, 0), truth.at(0, 0), {64, 64})) << seed;
+    };
+    for (int step = 0; step < 60; ++step) {
+      const Gpu& gpu = gpus[static_cast<std::size_t>(draw(static_cast<index_t>(gpus.size())))];
+      const index_t row = draw(side), column = draw(64);
+      Extent extent{(1 + draw(side - row)) * element, 1 + draw(64 - column)};
+      if (draw(4) == 0) {
+        const index_t n = std::min(extent.column_bytes / element, extent.columns);
+        extent = {n * element, n, draw(2) == 0 ? Part::lower : Part::upper, element};
+      }
+      const Block host = matrix.at(row * element, column), slot = gpu.slot(0, 64);
+      const index_t kind = draw(12);
+      if (kind < 5) {
+        gpu.device->copy_up(slot, host, extent);
+        gpu.wait();
+        ASSERT_TRUE(agree(slot, truth.at(row * element, column), extent)) << seed << ' ' << step;
+      } else if (kind < 10) {
+        for (std::size_t byte = 0; byte < slot_bytes; ++byte) gpu.slab[byte] = static_cast<std::byte>(random());
+        gpu.device->copy_down(host, slot, extent);
+        gpu.wait();
+        for (index_t j = 0; j < extent.columns; ++j) {
+          const index_t first = extent.first_byte(j), last = extent.last_byte(j);
+          std::memcpy(truth.at(row * element + first, column + j).address, slot.address + j * 64 + first,
+                      static_cast<std::size_t>(last - first));
+        }
+      } else if (kind == 10) {
+        extent.part = Part::full;
+        for (index_t j = 0; j < extent.columns; ++j) {
+          for (Matrix* each : {&matrix, &truth})
+            std::memset(each->at(row * element, column + j).address, step,
+                        static_cast<std::size_t>(extent.column_bytes));
+        }
+        residence.drop(host, extent);
+      } else {
+        settle();
+      }
+      for (const Gpu& each : gpus) each.device->mirror().check_invariants();
+    }
+    settle();
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
+#include "runtime/lazy_matrices.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 
@@ -46,6 +47,7 @@ struct HostRuntime {
     } catch (const NoDeviceLeft&) {       // C is untouched
     } catch (const OutOfDeviceMemory&) {  // likewise
     }
+    const runtime::HostUse on_host(runtime->lazy_matrices(), routines::touched_by(call));
     kernels::reference_level3(call);
     return std::nullopt;
   }

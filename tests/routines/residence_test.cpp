@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -153,6 +155,235 @@ TEST(Residence, IsNeverSeenInResults) {
     }
     for (std::size_t m = 0; m < 4; ++m) EXPECT_EQ(matrices[m].elements, expected[m].elements) << seed;
   }
+}
+
+std::optional<residence::MatrixId> add_lazy(const HostRuntime& host, const residence::HostMatrix& matrix) {
+  return host.runtime->residence().add(matrix, residence::Residence::Kind::lazy);
+}
+
+TEST(LazyMatrices, ResultsStayUntilTheyAreWanted) {
+  for (const std::size_t devices : {1, 2, 3}) {
+    HostRuntime host(std::vector(devices, with_memory(2 << 20)), keeping(1 << 20));
+    Matrix a(1), b(2), c(3), d(4);
+    std::vector<residence::MatrixId> ids;
+    for (Matrix* matrix : {&a, &b, &c, &d}) ids.push_back(*add_lazy(host, matrix->host()));
+    const Matrix c_before = c;
+    Matrix expected_c = c, expected_d = d;
+    kernels::reference_level3(product(a, b, expected_c, 0));
+    kernels::reference_level3(product(expected_c, a, expected_d, 1));
+    const auto job = host.run_or_compute(product(a, b, c, 0), tile, {.always = true});
+    ASSERT_TRUE(job);
+    EXPECT_FALSE(job->has_cpu_part());
+    EXPECT_EQ(job->stayed_bytes, n * n * index_t{sizeof(double)});
+    EXPECT_EQ(c.elements, c_before.elements);
+    const std::int64_t copies = copies_up(host);
+    ASSERT_TRUE(host.run_or_compute(product(c, a, d, 1), tile));
+    if (devices == 1) {
+      EXPECT_EQ(copies_up(host) - copies, 7 * 7) << "those of D";
+    }
+    EXPECT_EQ(c.elements, c_before.elements);
+    std::vector<double> part(5);
+    host.runtime->lazy_matrices().read(ids[2], {3 * sizeof(double), 20, 5 * sizeof(double), 1},
+                                       {reinterpret_cast<std::byte*>(part.data()), 5 * sizeof(double)});
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), expected_c.at(3, 20)));
+    EXPECT_EQ(c.elements, c_before.elements);
+    host.runtime->lazy_matrices().settle(ids);
+    EXPECT_EQ(c.elements, expected_c.elements);
+    EXPECT_EQ(d.elements, expected_d.elements);
+    EXPECT_FALSE(host.runtime->residence().is_stale(ids[2]));
+    EXPECT_GT(host.runtime->resident_bytes(std::vector{c.host()}), 0) << "it stays there, too";
+  }
+}
+
+TEST(LazyMatrices, TheHostHasWhatItUses) {
+  HostRuntime host({with_memory(2 << 20), with_memory(2 << 20)}, keeping(1 << 20));
+  Matrix a(1), b(2), c(3);
+  for (Matrix* matrix : {&a, &b, &c}) ASSERT_TRUE(add_lazy(host, matrix->host()));
+  Matrix expected = c;
+  kernels::reference_level3(product(a, b, expected, 0));
+  ASSERT_TRUE(host.run_or_compute(product(a, b, c, 0), tile));
+  {
+    const runtime::HostUse use(host.runtime->lazy_matrices(), routines::touched_by(product(c, b, a, 0)));
+    EXPECT_EQ(c.elements, expected.elements);
+    kernels::reference_level3(product(c, b, a, 0));
+  }
+  Matrix expected_b = b;
+  kernels::reference_level3(product(a, c, expected_b, 0));
+  {
+    const runtime::HostUse use(host.runtime->lazy_matrices(), routines::touched_by(product(a, c, b, 0)));
+    ASSERT_TRUE(host.run_or_compute(product(a, c, b, 0), tile));
+    EXPECT_EQ(b.elements, expected_b.elements);
+  }
+  EXPECT_EQ(b.elements, expected_b.elements);
+}
+
+TEST(LazyMatrices, OthersViewsOfThemAreSettledFirst) {
+  HostRuntime host({with_memory(2 << 20)}, keeping(1 << 20));
+  Matrix a(1), b(2), c(3), d(4);
+  for (Matrix* matrix : {&a, &b, &c}) ASSERT_TRUE(add_lazy(host, matrix->host()));
+  Matrix expected = c, expected_d = d;
+  kernels::reference_level3(product(a, b, expected, 0));
+  ASSERT_TRUE(host.run_or_compute(product(a, b, c, 0), tile));
+  Level3 call = product(c, b, d, 0);
+  call.lda = 2 * ld;  // every second column of C
+  call.k = call.n = n / 2;
+  Level3 same = call;
+  same.A = expected.elements.data();
+  same.C = expected_d.elements.data();
+  kernels::reference_level3(same);
+  ASSERT_TRUE(host.run_or_compute(call, tile));
+  EXPECT_EQ(d.elements, expected_d.elements);
+  EXPECT_EQ(c.elements, expected.elements);
+}
+
+TEST(LazyMatrices, OldOnesGoHomeWhenMemoryIsShort) {
+  constexpr std::size_t bytes = n * n * sizeof(double);
+  HostRuntime host({with_memory(4 << 20)}, keeping(8 * bytes));
+  Matrix a(1);
+  std::vector<Matrix> powers, expected;
+  for (unsigned p = 0; p < 9; ++p) powers.emplace_back(p);
+  powers.front().elements = a.elements;
+  expected = powers;
+  std::vector<residence::MatrixId> ids;
+  for (Matrix& matrix : powers) ids.push_back(*add_lazy(host, matrix.host()));
+  for (std::size_t p = 1; p < 9; ++p) {
+    Level3 call = product(a, powers[p - 1], powers[p], 0), same = product(a, expected[p - 1], expected[p], 0);
+    call.alpha = same.alpha = 1.0 / 256;
+    kernels::reference_level3(same);
+    ASSERT_TRUE(host.run_or_compute(call, tile));
+  }
+  const auto is_stale = [&](std::size_t p) { return host.runtime->residence().is_stale(ids[p]); };
+  EXPECT_FALSE(is_stale(1));
+  EXPECT_TRUE(is_stale(8));
+  EXPECT_TRUE(is_stale(7));
+  host.runtime->lazy_matrices().settle(ids);
+  for (std::size_t p = 0; p < 9; ++p) {
+    for (std::size_t e = 0; e < powers[p].elements.size(); ++e)
+      ASSERT_NEAR(powers[p].elements[e], expected[p].elements[e], 1e-9 * std::abs(expected[p].elements[e])) << p;
+  }
+}
+
+TEST(LazyMatrices, AreLostWithTheirDevice) {
+  HostDeviceSettings settings = with_memory(2 << 20);
+  settings.failing_operation = FailingOperation::down;
+  settings.fail_after_ops = 0;
+  HostRuntime host({settings}, keeping(1 << 20));
+  Matrix a(1), b(2), c(3), d(4);
+  std::vector<residence::MatrixId> ids;
+  for (Matrix* matrix : {&a, &b, &c}) ids.push_back(*add_lazy(host, matrix->host()));
+  const Matrix expected = a;
+  ASSERT_TRUE(host.run_or_compute(product(a, b, c, 0), tile));
+  EXPECT_THROW(host.runtime->lazy_matrices().settle({&ids[2], 1}), DeviceLost);
+  EXPECT_THROW(static_cast<void>(host.run_or_compute(product(c, b, d, 0), tile)), DeviceLost);
+  host.runtime->lazy_matrices().settle({ids.data(), 2});
+  EXPECT_EQ(a.elements, expected.elements);
+  // Written anew, it is a matrix like others, which the host computes with.
+  kernels::reference_level3(product(a, b, c, 0));
+  host.runtime->residence().find_again(ids[2]);
+  Matrix expected_d = d;
+  kernels::reference_level3(product(c, b, expected_d, 0));
+  static_cast<void>(host.run_or_compute(product(c, b, d, 0), tile));
+  EXPECT_EQ(d.elements, expected_d.elements);
+}
+
+/// The caller writes small numbers in all of it.
+void make_small(Matrix& matrix) {
+  for (double& element : matrix.elements) element = static_cast<double>(static_cast<std::int64_t>(element) % 5);
+}
+
+// Drawn calls of several routines on four lazy matrices and blocks of them, the host's uses between them, memory that
+// is short, and devices that fail: what is lost is told, and all else is right.
+TEST(LazyMatrices, AreNeverSeenInResults) {
+  int lost = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const auto draw = [&](unsigned most) { return static_cast<index_t>(random() % most); };
+    std::vector<HostDeviceSettings> settings(1 + seed % 3, with_memory(seed % 2 == 0 ? 2 << 20 : 200 << 10));
+    if (seed % 4 == 3) settings.front().fail_after_ops = 500 + draw(2000);
+    if (seed % 7 == 6) {
+      for (HostDeviceSettings& each : settings) each.peers = false;
+    }
+    HostRuntime host(settings, keeping(seed % 5 == 0 ? 20 << 10 : 512 << 10));
+    std::vector<Matrix> matrices;
+    for (unsigned m = 0; m < 4; ++m) matrices.emplace_back(seed + m);
+    std::vector<Matrix> expected = matrices;
+    std::vector<residence::MatrixId> ids;
+    for (Matrix& matrix : matrices) ids.push_back(*add_lazy(host, matrix.host()));
+    const auto recover = [&] {
+      for (std::size_t m = 0; m < 4; ++m) {
+        if (!host.runtime->residence().is_lost(ids[m])) continue;
+        ++lost;
+        matrices[m].elements = expected[m].elements;
+        host.runtime->residence().find_again(ids[m]);
+      }
+    };
+    std::array<double, 4> largest{4, 4, 4, 4};  // at most; sums of products are exact
+    const auto look_at = [&](index_t which) {
+      const auto m = static_cast<std::size_t>(which);
+      try {
+        const runtime::HostUse use(host.runtime->lazy_matrices(),
+                                   std::vector<device::Touched>{{matrices[m].host(), device::Touched::Use::written}});
+        ASSERT_EQ(matrices[m].elements, expected[m].elements) << seed;
+        make_small(matrices[m]);
+        make_small(expected[m]);
+      } catch (const DeviceLost&) {
+        EXPECT_EQ(seed % 4, 3U);
+        make_small(expected[m]);
+        recover();
+      }
+      largest[m] = 4;
+    };
+    for (int step = 0; step < 30; ++step) {
+      const index_t a = draw(4), b = draw(4);
+      index_t c = draw(4);
+      while (c == a || c == b) c = draw(4);
+      const auto bound = [&](index_t which) -> double& { return largest[static_cast<std::size_t>(which)]; };
+      const auto product_bound = [&] {  // of any of the routines
+        return std::max({2 * n * bound(a) * bound(b), n * bound(a) * bound(a), n * bound(a) * bound(c)}) + bound(c);
+      };
+      for (const index_t which : {a, b, c}) {
+        if (product_bound() > 1e15) look_at(which);
+      }
+      const double beta = static_cast<double>(draw(2));
+      const index_t first = draw(3) == 0 ? draw(40) : 0;
+      const Routine routine =
+          std::array{Routine::gemm, Routine::syrk, Routine::trmm, Routine::syr2k}[static_cast<std::size_t>(draw(4))];
+      const Uplo uplo = draw(2) == 0 ? Uplo::lower : Uplo::upper;
+      bound(c) = product_bound();
+      const auto of = [&](std::vector<Matrix>& all) {
+        const auto at = [&](index_t which) { return all[static_cast<std::size_t>(which)].at(first, first); };
+        Level3 call = product(all[0], all[0], all[0], beta);
+        call.routine = routine;
+        call.uplo = uplo;
+        call.m = call.n = call.k = n - first;
+        call.A = at(a), call.B = at(b), call.C = at(c);
+        if (routine == Routine::trmm) call.B = call.C, call.ldb = call.ldc;
+        return call;
+      };
+      Matrix& here = matrices[static_cast<std::size_t>(c)];
+      Matrix& there = expected[static_cast<std::size_t>(c)];
+      kernels::reference_level3(of(expected));
+      try {
+        static_cast<void>(host.run_or_compute(of(matrices), tile));
+      } catch (const DeviceLost&) {
+        EXPECT_EQ(seed % 4, 3U);
+        recover();
+        here.elements = there.elements;
+        host.runtime->residence().drop({here.host().address, here.host().pitch_bytes},
+                                       {here.host().column_bytes, here.host().columns});
+      }
+      if (draw(3) == 0) look_at(c);
+      if (HasFatalFailure()) return;
+    }
+    try {
+      host.runtime->lazy_matrices().settle(ids);
+    } catch (const DeviceLost&) {
+      recover();
+      host.runtime->lazy_matrices().settle(ids);
+    }
+    for (std::size_t m = 0; m < 4; ++m) EXPECT_EQ(matrices[m].elements, expected[m].elements) << seed;
+  }
+  EXPECT_GT(lost, 0);
 }
 
 /// Memory whose pages belong to the matrix alone, but for the last one.

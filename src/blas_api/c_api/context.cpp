@@ -128,6 +128,7 @@ tessera_status tessera_destroy(tessera_context ctx) {
   return guarded([&] {
     if (ctx == nullptr || ctx->is_shared()) return;
     require_argument(!ctx->was_chosen.load(), 1, "ctx has been chosen for the symbols, which may still use it");
+    require_argument(ctx->matrices.load() == 0, 1, "ctx has matrices that are to be destroyed first");
     // In a child after fork, calls of threads that exist only in the parent may hold the lock for ever.
     if (ctx->maker == tessera::process::identity()) const std::unique_lock idle(ctx->in_use);
     delete ctx;

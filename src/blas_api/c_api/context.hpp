@@ -25,6 +25,7 @@ struct tessera_context_struct {
   bool is_shared() const { return owned == nullptr; }
 
   std::atomic<bool> was_chosen = false;  ///< by tessera_choose_context, and must live on
+  std::atomic<int> matrices = 0;         ///< that live
 
   std::unique_ptr<tessera::offload::Context> owned;
   tessera::offload::Context& context;

@@ -148,12 +148,21 @@ struct Piece {
 /// The copies in columns of matrices that a row-major call cannot use as they lie, and of tau.
 class Copies {
  public:
-  /// Points the call at its copies. @param processors that may copy
-  Copies(tessera::InColumns& made, int processors) : processors_(processors) {
+  /// Points the call at its copies.
+  Copies(tessera::InColumns& made, tessera::offload::Context& context) : processors_(context.processors()) {
     LapackCall& p = made.call;
-    for (const tessera::LapackOperand& operand : tessera::LapackOperands(p)) {
+    const auto is_copied = [&](const tessera::LapackOperand& operand) {
       const bool is_tau = operand.slot == tessera::LapackSlot::tau && made.conjugates_tau;
-      if ((!made.copies(operand.slot) && !is_tau) || operand.bytes() == 0) continue;
+      return (made.copies(operand.slot) || is_tau) && operand.bytes() > 0;
+    };
+    std::vector<tessera::device::Touched> touched;
+    for (const tessera::LapackOperand& operand : tessera::LapackOperands(p)) {
+      if (is_copied(operand)) touched.push_back(rows_of(operand));
+    }
+    if (!touched.empty()) context.begin_host_use(host_use_, touched);
+    for (const tessera::LapackOperand& operand : tessera::LapackOperands(p)) {
+      if (!is_copied(operand)) continue;
+      const bool is_tau = operand.slot == tessera::LapackSlot::tau;
       Copied copied{operand, is_tau || (made.conjugates_b && operand.slot == tessera::LapackSlot::B),
                     Piece(operand.bytes())};
       address_of(p, operand.slot) = copied.in_columns.memory;
@@ -177,6 +186,15 @@ class Copies {
     Piece in_columns;
   };
 
+  /// The caller's memory of it.
+  static tessera::device::Touched rows_of(const tessera::LapackOperand& operand) {
+    using Use = tessera::device::Touched::Use;
+    const index_t element = operand.element_bytes;
+    const Use use = operand.writes ? Use::written : Use::read;
+    if (!operand.has_ld()) return {{operand.address, operand.bytes(), operand.bytes(), 1}, use};
+    return {{operand.address, operand.ld * element, operand.cols * element, operand.rows}, use};
+  }
+
   void copy(const Copied& copied, index_t rows, index_t cols, bool there) const {
     const tessera::LapackOperand& given = copied.rows;
     const index_t element = given.element_bytes;
@@ -193,6 +211,7 @@ class Copies {
                          processors_);
   }
 
+  std::optional<tessera::runtime::HostUse> host_use_;  ///< of what is copied
   int processors_;
   std::vector<Copied> copies_;
 };
@@ -204,7 +223,7 @@ void run(tessera_context ctx, tessera::Layout layout, const LapackArguments& tak
   const std::shared_lock alive(ctx->in_use);
   tessera::InColumns made{.call = taken.problem, .copied = {}};
   if (is_in_rows) made = in_columns(taken.problem);
-  const Copies copies(made, ctx->context.processors());
+  const Copies copies(made, ctx->context);
   tessera::offload::LapackRun run{.problem = made.call};
   std::optional<tessera::runtime::JobStatistics> job = compute(ctx, run, time);
   copies.hand_back();

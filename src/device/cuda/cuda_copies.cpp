@@ -141,7 +141,7 @@ void CudaDevice::copy_staged(CudaStaging& staging, StreamId id, Block device, Bl
           submit_copy(id, what, up ? on_device : slot, up ? slot : on_device, part.extent,
                       up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost);
         });
-    if (!up && accepted) accepted = staging.await_ends(down_end_);
+    if (!up && accepted) accepted = staging.await_ends(down_end_.stream());
   } catch (const std::bad_alloc&) {
   } catch (const WorkRefused&) {
   }
@@ -168,6 +168,10 @@ void CudaDevice::join_down() {
 
 void CudaDevice::copy_within(StreamKind kind, Block to, Block from, Extent extent) {
   submit_copy({kind}, "copy within", to, from, extent, cudaMemcpyDeviceToDevice, this, this);
+  const CurrentContext current(context_);
+  const std::lock_guard lock(mutex_);
+  if (end_of({kind}) != stream({kind}))  // events say nothing of the stream itself
+    require(down_end_.fork_from(stream({kind})), "copy within");
 }
 
 bool CudaDevice::can_copy_slices(Extent extent, SliceKind kind) {

@@ -66,7 +66,8 @@ CudaDevice::~CudaDevice() {
   // Nothing can be released in a forked child, on a lost device, or once CUDA shuts down (the first call reports that).
   const CurrentContext current(context_);
   const auto ends = [](cudaStream_t stream) { return cudaStreamSynchronize(stream) == cudaSuccess; };
-  if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), ends) || !ends(down_end_)) {
+  if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), ends) ||
+      !ends(down_end_.stream())) {
     forget_error();
     for (auto& ring : staging_) static_cast<void>(ring.release());
     static_cast<void>(staging_threads_.release());
@@ -99,7 +100,7 @@ void CudaDevice::make_streams() {
                                        number < compute_streams ? std::min(highest + 1 + number, lowest) : highest));
   }
   check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
-  check(ordinal(), "creating a stream", cudaStreamCreateWithPriority(&down_end_, cudaStreamNonBlocking, highest));
+  down_end_.open(ordinal(), highest);
   for (SideStream& side : sides_) side.open(ordinal(), highest);
 }
 
@@ -109,10 +110,9 @@ void CudaDevice::destroy_streams() noexcept {
     stream = nullptr;
   }
   for (SideStream& side : sides_) side.close();
-  for (cudaStream_t* const stream : {&down_end_, &base_stream_}) {
-    if (*stream != nullptr && cudaStreamDestroy(*stream) != cudaSuccess) forget_error();
-    *stream = nullptr;
-  }
+  down_end_.close();
+  if (base_stream_ != nullptr && cudaStreamDestroy(base_stream_) != cudaSuccess) forget_error();
+  base_stream_ = nullptr;
 }
 
 std::size_t CudaDevice::free_memory_bytes() const {
@@ -176,8 +176,7 @@ std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
 std::byte* CudaDevice::take_memory(std::size_t bytes) {
   if (!maps_memory_) return nullptr;
   const CurrentContext current(context_);
-  const int user = ordinal();
-  auto memory = MappedMemory::reserve(user, {&user, 1}, bytes, info_.profile.memory_chunk_bytes);
+  auto memory = MappedMemory::reserve(ordinal(), users_, bytes, info_.profile.memory_chunk_bytes);
   if (!memory || memory->grow(bytes) < bytes) return nullptr;
   const std::lock_guard lock(beside_mutex_);
   beside_.push_back(std::move(memory));
@@ -307,7 +306,7 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
 }
 
 cudaStream_t CudaDevice::end_of(StreamId id) const {
-  return id.kind == StreamKind::down && down_ends_apart_ ? down_end_ : stream(id);
+  return id.kind == StreamKind::down && down_ends_apart_ ? down_end_.stream() : stream(id);
 }
 
 void CudaDevice::check_usable() {
@@ -385,7 +384,7 @@ bool CudaDevice::recover() noexcept {
     if (error != cudaSuccess) lost_.store(true, std::memory_order_release);
   };
   for (const cudaStream_t stream : streams_) await_idle(stream);
-  await_idle(down_end_);
+  await_idle(down_end_.stream());
   // The two parts of a copy that failed between them have not been joined.
   for (const SideStream& side : sides_) await_idle(side.stream());
   if (lost()) {

@@ -153,7 +153,7 @@ class CudaDevice final : public Device {
   std::array<SideStream, 2> sides_;     ///< for triangles, beside the up stream and the down stream
   cudaStream_t base_stream_ = nullptr;  ///< carries nothing but time bases
   /// Waits for the ends of staged copies down. The down stream need not wait, and fills the next slots meanwhile.
-  cudaStream_t down_end_ = nullptr;
+  SideStream down_end_;
   std::byte* slab_ = nullptr;  ///< from cudaMalloc
   std::unique_ptr<MappedMemory> mapped_;
   std::mutex beside_mutex_;                            // guards the following member

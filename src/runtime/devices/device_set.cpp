@@ -22,8 +22,13 @@ std::string name_of(const device::Device& device) {
 
 }  // namespace
 
-DeviceSet::DeviceSet(std::span<const kernels::Accelerator> accelerators, Crew& crew, const Config& config, int sharers)
-    : accelerators_(accelerators), crew_(crew), tells_of_host_devices_(config.verbose), memories_(accelerators.size()) {
+DeviceSet::DeviceSet(std::span<const kernels::Accelerator> accelerators, Crew& crew, const Config& config, int sharers,
+                     std::function<void(std::size_t)> on_loss)
+    : accelerators_(accelerators),
+      crew_(crew),
+      on_loss_(std::move(on_loss)),
+      tells_of_host_devices_(config.verbose),
+      memories_(accelerators.size()) {
   std::vector<std::exception_ptr> failures(memories_.size());
   side_by_side(memories_.size(), [&](std::size_t d) {
     try {
@@ -85,7 +90,9 @@ bool DeviceSet::can_give_back() const {
 }
 
 void DeviceSet::lose(std::size_t d, std::string_view reason) noexcept {
-  if (!crew_.lose(d) || process::ending()) return;
+  if (!crew_.lose(d)) return;
+  if (on_loss_) on_loss_(d);
+  if (process::ending()) return;
   const device::Device& device = *accelerators_[d].device;
   if (device.info().backend == "host" && !tells_of_host_devices_) return;
   try {

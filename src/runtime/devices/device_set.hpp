@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +25,9 @@ class DeviceSet {
   /// device that has none is left out.
   /// @param crew of these devices; both stay @param sharers see DeviceMemory
   /// @throws OutOfDeviceMemory if no device has any
-  DeviceSet(std::span<const kernels::Accelerator> accelerators, Crew& crew, const Config& config, int sharers);
+  /// @param on_loss called once for each device that is lost from then on; must not throw
+  DeviceSet(std::span<const kernels::Accelerator> accelerators, Crew& crew, const Config& config, int sharers,
+            std::function<void(std::size_t)> on_loss = {});
 
   std::size_t size() const { return accelerators_.size(); }
   const kernels::Accelerator& accelerator(std::size_t d) const { return accelerators_[d]; }
@@ -56,6 +59,7 @@ class DeviceSet {
  private:
   const std::span<const kernels::Accelerator> accelerators_;
   Crew& crew_;
+  const std::function<void(std::size_t)> on_loss_;
   const bool tells_of_host_devices_;  ///< that are lost: they are told to fail
   // By device; nothing: it could not have any.
   mutable std::vector<std::optional<DeviceMemory>> memories_;

@@ -170,6 +170,7 @@ DeviceNeeds TileJob::needs(std::span<const DeviceCapacity> capacities) {
 
 std::vector<WrittenArea> TileJob::only_written() const {
   std::vector<WrittenArea> areas;
+  if (lazy() == Lazy::results) return areas;
   const auto element = static_cast<index_t>(element_bytes(graph_.type));
   for (const HostTile& matrix : graph_.only_written)
     areas.push_back({{matrix.address, matrix.ld * element}, cache::extent_of(matrix, element)});
@@ -201,7 +202,7 @@ void TileJob::run_workers(const Admission::Stay& stay, Attempt& made) {
   }
   made.cache = std::make_unique<cache::TileCache>(places);
   made.cache->begin_job(graph_.slot_bytes, element_bytes(graph_.type));
-  if (in_.old_values != OldValuesPlace::nowhere) {
+  if (in_.old_values != OldValuesPlace::nowhere && lazy() != Lazy::results) {
     made.old_values.emplace(in_.old_values, in_.host_copies);
     made.old_values->begin_job(*made.cache, graph_, made.working);
   }
@@ -212,7 +213,7 @@ void TileJob::run_workers(const Admission::Stay& stay, Attempt& made) {
       [&] { in_.crew.announce_end(made); });
   const Progress::Source tells(flops_of_tasks(graph_), [&pool] { return pool.flops_left(); });
   in_.crew.run(
-      pool, [&] { return in_.cpu_worker.run(pool, cpu_); }, made);
+      pool, [&] { return in_.cpu_worker.run(pool, lazy() == Lazy::nothing ? cpu_ : CpuHelp()); }, made);
   made.breakdown = pool.breakdown();
   if (made.old_values) made.old_values->stop_copying();  // after a failure some may be left to do
 }
@@ -221,7 +222,7 @@ std::unique_ptr<device::HostPinning> TileJob::pin_operands(const std::vector<boo
   const auto first = std::find(working.begin(), working.end(), true);
   if (first == working.end()) return nullptr;
   device::Device& device = *in_.devices.accelerator(static_cast<std::size_t>(first - working.begin())).device;
-  if (device.info().copy_threads > 0) return nullptr;  // all devices have them
+  if (lazy() != Lazy::nothing || device.info().copy_threads > 0) return nullptr;  // all devices have them
   return device.pin_host(dense_ranges(graph_.touched));
 }
 

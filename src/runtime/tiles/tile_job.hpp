@@ -67,6 +67,7 @@ class TileJob final : public Job {
   DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override;
   std::vector<WrittenArea> only_written() const override;
   std::vector<device::Touched> touched() const override { return graph_.touched; }
+  bool can_be_lazy() const override { return !graph_.has_panels; }
   /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed and gone
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   void finish_on_cpu() override;

@@ -65,12 +65,12 @@ std::vector<WrittenArea> WholeJob::only_written() const {
   return areas;
 }
 
-std::vector<device::Touched> WholeJob::touched() const {
+std::vector<device::Touched> touched_by(const LapackCall& problem, bool knows_end) {
   std::vector<device::Touched> touched;
-  for (const LapackOperand& operand : LapackOperands(problem_)) {
+  for (const LapackOperand& operand : LapackOperands(problem)) {
     if (operand.bytes() == 0) continue;
     using Use = device::Touched::Use;
-    if (operand.slot == LapackSlot::U && has_unknown_end()) continue;
+    if (operand.slot == LapackSlot::U && !knows_end) continue;
     const index_t element = operand.element_bytes;
     const Use use = !operand.writes                      ? Use::read
                     : operand.written_part != Part::full ? Use::written_in_part
@@ -79,6 +79,8 @@ std::vector<device::Touched> WholeJob::touched() const {
   }
   return touched;
 }
+
+std::vector<device::Touched> WholeJob::touched() const { return touched_by(problem_, !has_unknown_end()); }
 
 // The quickest that may try; of equal ones that with most memory.
 std::optional<std::size_t> WholeJob::next_device(std::span<const DeviceCapacity> capacities) const {

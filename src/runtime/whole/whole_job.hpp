@@ -17,6 +17,9 @@
 
 namespace tessera::runtime {
 
+/// The matrices and arrays of a call. @param knows_end false: but for those that nobody knows the end of
+std::vector<device::Touched> touched_by(const LapackCall& problem, bool knows_end = true);
+
 /// One task, one step.
 class WholeJob final : public Job {
  public:
