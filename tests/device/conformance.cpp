@@ -162,6 +162,28 @@ TEST_P(DeviceConformance, MemoryBesideTheSlab) {
   EXPECT_NE(device.take_memory(whole), nullptr) << "what is left is freed with the device";
 }
 
+// Copies within the device follow a copy down that may have been staged. An event behind them is behind them all: their
+// source may be overwritten then.
+TEST_P(DeviceConformance, CopiesWithinEndBeforeTheEventBehindThem) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  constexpr std::size_t half = std::size_t{3} << 19;
+  constexpr auto bytes = static_cast<index_t>(half);
+  std::byte* const slab = device.reserve(2 * half);
+  Bytes contents = random_bytes(2 * half, 6);
+  fill_slab(device, slab, contents);
+  EXPECT_TRUE(slab_contents(device, slab, 2 * bytes) == contents);
+  for (int copy = 0; copy < 200; ++copy)
+    device.copy_within(StreamKind::down, {slab + half, bytes}, {slab, bytes}, {bytes, 1});
+  ASSERT_EQ(wait_for(device.record(down)), EventStatus::complete);
+  Bytes zeros(half);
+  device.copy_up({slab, bytes}, {zeros.data(), bytes}, {bytes, 1});
+  ASSERT_EQ(finish(device, up), EventStatus::complete);
+  std::copy_n(contents.begin(), half, contents.begin() + bytes);
+  std::copy(zeros.begin(), zeros.end(), contents.begin());
+  EXPECT_TRUE(slab_contents(device, slab, 2 * bytes) == contents);
+}
+
 TEST_P(DeviceConformance, AStreamRunsInOrder) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);
