@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <string>
@@ -20,14 +21,34 @@
 #include "kernels/reference/reference.hpp"
 #include "tessera/lapack.hpp"
 #include "tessera/matrix.hpp"
+#include "tests/device/backends.hpp"
 
 namespace tessera {
 namespace matrix_api_test {
 
 using testing::HasSubstr;
 
-constexpr const char* keeping =
-    "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_RESIDENT=matrices";
+/// On host devices and on GPUs.
+class MatrixApi : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (std::string(GetParam()) != "cuda") return;
+    const std::string plugin = test::cuda_plugin_path();
+    if (std::getenv("TESSERA_CUDA_PLUGIN") == nullptr) setenv("TESSERA_CUDA_PLUGIN", plugin.c_str(), 1);
+    try {
+      const Context context("TESSERA_DEVICES=cuda");
+    } catch (const StatusError& error) {
+      if (test::cuda_required()) FAIL() << error.what();
+      GTEST_SKIP() << error.what();
+    }
+  }
+  static std::string on_devices(const std::string& settings) {
+    return std::string("TESSERA_DEVICES=") + GetParam() + " TESSERA_TILE=16 " + settings;
+  }
+  static std::string keeping() { return on_devices("TESSERA_OFFLOAD=always TESSERA_RESIDENT=matrices"); }
+};
+INSTANTIATE_TEST_SUITE_P(Host, MatrixApi, testing::Values("host:2"));
+INSTANTIATE_TEST_SUITE_P(Cuda, MatrixApi, testing::Values("cuda"));
 
 constexpr std::int64_t n = 70, ld = 75;
 
@@ -58,8 +79,8 @@ void multiply(const Context& context, double* a, double* b, double* c, double be
   gemm<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, n, n, n, 1, a, ld, b, ld, beta, c, ld);
 }
 
-TEST(MatrixApi, ResultsComeWhenTheyAreWanted) {
-  const Context context(keeping), plain("TESSERA_DEVICES=none");
+TEST_P(MatrixApi, ResultsComeWhenTheyAreWanted) {
+  const Context context(keeping()), plain("TESSERA_DEVICES=none");
   Values a(1), b(2), c(3), expected = c;
   const Values before = c;
   multiply(plain, a.data(), b.data(), expected.data());
@@ -80,11 +101,11 @@ TEST(MatrixApi, ResultsComeWhenTheyAreWanted) {
   EXPECT_EQ(c.elements, before.elements);
   C.sync();
   expect_close(c, expected);
-  EXPECT_EQ(context.last_job_stats().devices, 2);
+  EXPECT_GE(context.last_job_stats().devices, 1);
 }
 
-TEST(MatrixApi, WhatTheProgramWritesIsUsed) {
-  const Context context(keeping), plain("TESSERA_DEVICES=none");
+TEST_P(MatrixApi, WhatTheProgramWritesIsUsed) {
+  const Context context(keeping()), plain("TESSERA_DEVICES=none");
   Values a(1), b(2), c(3), expected_a = a, expected = c;
   {
     const Matrix<double> A(context, TESSERA_COL_MAJOR, n, n, a.data(), ld);
@@ -104,8 +125,8 @@ TEST(MatrixApi, WhatTheProgramWritesIsUsed) {
   expect_close(c, expected);
 }
 
-TEST(MatrixApi, RowsAndOwnAddresses) {
-  const Context context(keeping);
+TEST_P(MatrixApi, RowsAndOwnAddresses) {
+  const Context context(keeping());
   const Matrix<float> A(context, TESSERA_ROW_MAJOR, 30, 50), B(context, TESSERA_ROW_MAJOR, 50, 20),
       C(context, TESSERA_ROW_MAJOR, 30, 20);
   EXPECT_GE(A.ld(), 50);
@@ -132,9 +153,9 @@ TEST(MatrixApi, RowsAndOwnAddresses) {
 }
 
 // Right-hand sides in rows are copied into columns and back.
-TEST(MatrixApi, CopiesOfRowsAreOfWhatIsThere) {
+TEST_P(MatrixApi, CopiesOfRowsAreOfWhatIsThere) {
   for (const std::string where : {"always", "never"}) {
-    const Context context("TESSERA_DEVICES=host:2 TESSERA_TILE=16 TESSERA_RESIDENT=matrices TESSERA_OFFLOAD=" + where);
+    const Context context(on_devices("TESSERA_RESIDENT=matrices TESSERA_OFFLOAD=" + where));
     constexpr auto by_rows = TESSERA_ROW_MAJOR;
     Values a(1, 60), x(2);
     const Matrix<double> A(context, by_rows, n, n), B(context, by_rows, n, n);
@@ -165,10 +186,10 @@ TEST(MatrixApi, CopiesOfRowsAreOfWhatIsThere) {
 
 // Cholesky and LU, solves by their factors, QR, products, calls that stay on the CPU: each by what is in the matrices
 // then.
-TEST(MatrixApi, AllCallsSeeWhatIsThere) {
+TEST_P(MatrixApi, AllCallsSeeWhatIsThere) {
   for (const std::string where : {"always", "never", "40"}) {
     for (const std::string memory : {"1MiB", "24KiB"}) {
-      const std::string settings = "TESSERA_DEVICES=host:2 TESSERA_TILE=16 TESSERA_OFFLOAD=" + where;
+      const std::string settings = on_devices("TESSERA_OFFLOAD=" + where);
       const Context plain(settings), context(settings + " TESSERA_RESIDENT_MEMORY=" + memory);
       std::vector<Values> here, there;
       for (unsigned m = 0; m < 3; ++m) here.emplace_back(m, 60.0);
@@ -238,9 +259,9 @@ TEST(MatrixApi, AllCallsSeeWhatIsThere) {
 
 // Batches are of host memory: they see what is there, by whatever way they are computed, and leave others' matrices
 // alone.
-TEST(MatrixApi, BatchesSeeWhatIsThere) {
+TEST_P(MatrixApi, BatchesSeeWhatIsThere) {
   for (const std::string where : {"always", "60"}) {
-    const Context context("TESSERA_DEVICES=host:2 TESSERA_TILE=16 TESSERA_RESIDENT=matrices TESSERA_OFFLOAD=" + where);
+    const Context context(on_devices("TESSERA_RESIDENT=matrices TESSERA_OFFLOAD=" + where));
     Values a(1), b(2), c(3), expected = c;
     const Matrix<double> A(context, TESSERA_COL_MAJOR, n, n, a.data(), ld),
         C(context, TESSERA_COL_MAJOR, n, n, c.data(), ld);
@@ -260,8 +281,8 @@ TEST(MatrixApi, BatchesSeeWhatIsThere) {
   }
 }
 
-TEST(MatrixApi, CallsOfOtherThreadsAreNotDisturbed) {
-  const Context context("TESSERA_DEVICES=host:2 TESSERA_TILE=16 TESSERA_OFFLOAD=always TESSERA_RESIDENT_MEMORY=200KiB");
+TEST_P(MatrixApi, CallsOfOtherThreadsAreNotDisturbed) {
+  const Context context(on_devices("TESSERA_OFFLOAD=always TESSERA_RESIDENT_MEMORY=200KiB"));
   std::atomic<bool> ends = false;
   std::thread batches([&] {
     std::vector<double> x(6 * 6 * 40, 1), y = x;
@@ -302,7 +323,10 @@ TEST(MatrixApi, CallsOfOtherThreadsAreNotDisturbed) {
   batches.join();
 }
 
-TEST(MatrixApi, ALostMatrixIsTold) {
+constexpr const char* keeping_on_host =
+    "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_RESIDENT=matrices";
+
+TEST(MatrixApiOnHost, ALostMatrixIsTold) {
   const Context context(
       "TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=fail=down:0 TESSERA_OFFLOAD=always TESSERA_TILE=16 "
       "TESSERA_RESIDENT=matrices");
@@ -329,7 +353,7 @@ TEST(MatrixApi, ALostMatrixIsTold) {
   expect_close(e, expected);
 }
 
-TEST(MatrixApi, WithoutDevicesItIsHostMemory) {
+TEST(MatrixApiOnHost, WithoutDevicesItIsHostMemory) {
   const Context context("TESSERA_DEVICES=none");
   Values a(1), b(2), c(3), expected = c;
   multiply(context, a.data(), b.data(), expected.data());
@@ -343,8 +367,8 @@ TEST(MatrixApi, WithoutDevicesItIsHostMemory) {
   EXPECT_EQ(element, c.at(5, 6));
 }
 
-TEST(MatrixApi, Errors) {
-  const Context context(keeping), without("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always");
+TEST(MatrixApiOnHost, Errors) {
+  const Context context(keeping_on_host), without("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always");
   Values a(1);
   tessera_matrix matrix = nullptr;
   const auto create = [&](tessera_context ctx, int layout, std::int64_t rows, std::int64_t cols, std::size_t element,
@@ -393,8 +417,8 @@ TEST(MatrixApi, Errors) {
   EXPECT_EQ(tessera_matrix_destroy(matrix), TESSERA_SUCCESS);
 }
 
-TEST(MatrixApi, AChildHasNone) {
-  const Context context(keeping);
+TEST(MatrixApiOnHost, AChildHasNone) {
+  const Context context(keeping_on_host);
   Values a(1), b(2), c(3);
   const Matrix<double> C(context, TESSERA_COL_MAJOR, n, n, c.data(), ld);
   multiply(context, a.data(), b.data(), C.data());
