@@ -340,9 +340,7 @@ struct Context::ProductCall final : Call {
   }
   void compute_on_cpu() override { context.compute_on_cpu(work.product, fallback, face); }
   std::vector<device::HostMatrix> inputs() const override { return routines::inputs_of(work.product); }
-  void begin_host_use(runtime::LazyMatrices& matrices, std::optional<runtime::HostUse>& use) const override {
-    use.emplace(matrices, routines::touched_by(work.product));
-  }
+  std::vector<device::Touched> touched() const override { return routines::touched_by(work.product); }
 };
 
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
@@ -418,7 +416,7 @@ void Context::run_on_cpu(Call& call) {
     if (call.work.volume >= CpuSpeed::least_volume) computing.emplace(history_, call.work.of);
     {
       std::optional<runtime::HostUse> host_use;
-      if (runtime::LazyMatrices* const lazy = lazy_matrices()) call.begin_host_use(*lazy, host_use);
+      if (lazy_matrices() != nullptr) begin_host_use(host_use, call.touched());
       const RunningCall running = call.running(false);
       call.compute_on_cpu();
     }

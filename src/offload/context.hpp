@@ -172,9 +172,8 @@ class Context {
     virtual void compute_on_cpu() = 0;
     /// The matrices that it reads, as far as some may be on devices. @throws std::bad_alloc
     virtual std::vector<device::HostMatrix> inputs() const { return {}; }
-    /// The host begins to use its matrices. @param use set for as long as it does; not by batches, which use theirs as
-    /// a whole
-    virtual void begin_host_use(runtime::LazyMatrices& /*matrices*/, std::optional<runtime::HostUse>& /*use*/) const {}
+    /// The matrices that it uses. @return none for batches, which hold theirs as a whole @throws std::bad_alloc
+    virtual std::vector<device::Touched> touched() const { return {}; }
     /// Measures the CPU where that may change the decision. @return whether it has: there is to be another one
     virtual bool measures_cpu();
     static constexpr OffloadRule with_whole{.when = Offload::always};

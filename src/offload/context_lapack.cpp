@@ -30,18 +30,14 @@ struct Context::LapackRunCall final : Call {
   std::vector<device::HostMatrix> inputs() const override {
     std::vector<device::HostMatrix> inputs;
     for (const LapackOperand& operand : LapackOperands(run_.problem)) {
-      const index_t element = operand.element_bytes;
-      if (operand.reads)
-        inputs.push_back({operand.address, operand.ld * element, operand.read_rows * element, operand.read_cols});
+      if (operand.reads) inputs.push_back(runtime::matrix_of(operand, operand.read_rows, operand.read_cols));
     }
     return inputs;
   }
-  void begin_host_use(runtime::LazyMatrices& matrices, std::optional<runtime::HostUse>& use) const override {
-    use.emplace(matrices, runtime::touched_by(run_.problem));
-  }
+  std::vector<device::Touched> touched() const override { return runtime::touched_by(run_.problem); }
   runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& pending) override {
     std::optional<runtime::HostUse> host_use;
-    if (runtime.lazy_matrices().any()) begin_use_beside_devices(runtime.lazy_matrices(), host_use);
+    if (runtime.lazy_matrices().any()) host_use.emplace(runtime.lazy_matrices(), touched_beside_devices());
     if (row_of(run_.problem.routine).way == Way::factors) return run_by_factors(runtime, pending);
     run_.problem.found = &run_.found;
     runtime::JobStatistics job =
@@ -53,13 +49,12 @@ struct Context::LapackRunCall final : Call {
  private:
   /// Cholesky's factorization and solves by it are tiles, and so are solves by the factors of LU, but for B's
   /// interchanges. All else may do something on the host.
-  void begin_use_beside_devices(runtime::LazyMatrices& matrices, std::optional<runtime::HostUse>& use) const {
+  std::vector<device::Touched> touched_beside_devices() const {
     const LapackCall& p = run_.problem;
-    if (row_of(p.routine).way == Way::factors && is_hermitian(p.routine)) return;
-    std::vector<device::Touched> touched = runtime::touched_by(p);
-    if (p.routine == Routine::getrs)
-      std::erase_if(touched, [&](const auto& each) { return each.matrix.address == p.A; });
-    use.emplace(matrices, touched);
+    if (row_of(p.routine).way == Way::factors && is_hermitian(p.routine)) return {};
+    std::vector<device::Touched> used = touched();
+    if (p.routine == Routine::getrs) std::erase_if(used, [&](const auto& each) { return each.matrix.address == p.A; });
+    return used;
   }
   runtime::CpuHelp cpu_help() const { return {.always = context.config_.cpu_worker == CpuWorkerUse::always}; }
   /// Factors, and solves by the factors. @param pending ends where a solve begins
@@ -155,7 +150,7 @@ void Context::solve_from_the_right(LapackRun& run, Fallback fallback, Face& face
 void Context::compute_on_cpu(LapackRun& run, Fallback fallback, Face* which) {
   Face& face = which != nullptr ? *which : own_face_;
   std::optional<runtime::HostUse> host_use;
-  if (runtime::LazyMatrices* const lazy = lazy_matrices()) host_use.emplace(*lazy, runtime::touched_by(run.problem));
+  if (lazy_matrices() != nullptr) begin_host_use(host_use, runtime::touched_by(run.problem));
   const Routine routine = run.problem.routine;
   const bool may_be_right = solves(routine) || routine == Routine::trtrs;
   if (may_be_right && run.problem.side == Side::right) return solve_from_the_right(run, fallback, face);

@@ -35,11 +35,10 @@ std::vector<Rectangle> difference(const Rectangle& a, const Rectangle& b) {
   return some;
 }
 
-device::Block Mirror::Block::at(const Rectangle& part) const {
-  const index_t pitch = on_device.pitch_bytes;
-  return {on_device.address + (part.first_column - rectangle.first_column) * pitch +
+device::Block part_of(device::Block block, const Rectangle& rectangle, const Rectangle& part) {
+  return {block.address + (part.first_column - rectangle.first_column) * block.pitch_bytes +
               (part.first_byte - rectangle.first_byte),
-          pitch};
+          block.pitch_bytes};
 }
 
 std::vector<Mirror::Piece> Mirror::find(MatrixId matrix, const Rectangle& rectangle) {

@@ -50,6 +50,9 @@ Rectangle common_part(const Rectangle& a, const Rectangle& b);
 /// `a` without `b`: disjoint rectangles, at most four.
 std::vector<Rectangle> difference(const Rectangle& a, const Rectangle& b);
 
+/// Where a part of a rectangle lies in the block that holds the rectangle.
+device::Block part_of(device::Block block, const Rectangle& rectangle, const Rectangle& part);
+
 class Mirror {
  public:
   using Events = std::vector<device::EventPtr>;
@@ -126,7 +129,7 @@ class Mirror {
     bool is_only_copy = false;
 
     /// Where a part of it lies.
-    device::Block at(const Rectangle& part) const;
+    device::Block at(const Rectangle& part) const { return part_of(on_device, rectangle, part); }
   };
   using Blocks = std::list<Block>;
   struct Retired {

@@ -21,13 +21,6 @@ using device::StreamKind;
 
 namespace {
 
-/// Where a part of a rectangle lies in the rectangle's block.
-Block part_of(Block block, const Rectangle& rectangle, const Rectangle& part) {
-  return {block.address + (part.first_column - rectangle.first_column) * block.pitch_bytes +
-              (part.first_byte - rectangle.first_byte),
-          block.pitch_bytes};
-}
-
 /// Whether the copies, which may overlap, have all of the rectangle.
 bool cover(std::span<const Residence::OnlyCopy> copies, const Rectangle& wanted) {
   std::vector<Rectangle> left = {wanted};

@@ -76,7 +76,7 @@ bool Residence::are_blocks(std::span<const HostMatrix> matrices) const {
     if (lazy_among({&matrix, 1}).empty()) return true;
     const LockGuard lock(mutex_);
     Rectangle part;
-    return find({matrix.address, matrix.pitch_bytes}, {matrix.column_bytes, matrix.columns}, part) != nullptr;
+    return find(block_of(matrix), {matrix.column_bytes, matrix.columns}, part) != nullptr;
   });
 }
 
@@ -106,12 +106,9 @@ bool Residence::is_held(MatrixId matrix) const {
   return known != nullptr && known->holders > 0;
 }
 bool Residence::is_stale(MatrixId matrix) const {
-  const auto place = matrix_of(matrix);
-  return place && !only_copies(matrix, {0, 0, place->column_bytes, place->columns}).empty();
-}
-void Residence::lose(MatrixId matrix) {
   const LockGuard lock(mutex_);
-  if (Matrix* const known = find(matrix)) lose(*known);
+  return std::any_of(mirrors_.begin(), mirrors_.end(),
+                     [&](const Attached& each) { return each.mirror->has_only_copies(matrix); });
 }
 void Residence::lose_overlapped(const HostMatrix& matrix) {
   const LockGuard lock(mutex_);
@@ -176,8 +173,7 @@ std::optional<MatrixId> Residence::to_be_settled(std::span<const MatrixId> other
     for (const auto& [address, matrix] : known_) {
       const bool is_other = std::find(others.begin(), others.end(), matrix.id) != others.end();
       if (is_other || (oldest != nullptr && oldest->last_use <= matrix.last_use)) continue;
-      const Rectangle all{0, 0, matrix.place.column_bytes, matrix.place.columns};
-      if (!each.mirror->only_copies(matrix.id, all).empty()) oldest = &matrix;
+      if (each.mirror->has_only_copies(matrix.id)) oldest = &matrix;
     }
   }
   return oldest != nullptr ? std::optional(oldest->id) : std::nullopt;
@@ -203,13 +199,12 @@ std::optional<Residence::Place> Residence::place_of(device::Block host, device::
 }
 
 index_t Residence::resident_bytes(const HostMatrix& matrix) const {
-  const Rectangle all{0, 0, matrix.column_bytes, matrix.columns};
-  const auto place = place_of({matrix.address, matrix.pitch_bytes}, {all.column_bytes, all.columns});
+  const auto place = place_of(block_of(matrix), {matrix.column_bytes, matrix.columns});
   if (!place) return 0;
   const LockGuard lock(mutex_);
   index_t sum = 0;  // devices may have copies of the same
   for (const Attached& each : mirrors_) sum += each.mirror->resident_bytes(place->matrix, place->rectangle);
-  return std::min(sum, all.bytes());
+  return std::min(sum, all_of(matrix).bytes());
 }
 
 void Residence::attach(Mirror& mirror, device::Device& device) {
@@ -225,7 +220,7 @@ void Residence::detach(Mirror& mirror) {
 void Residence::drop(Range written) {
   if (written.begin >= written.end) return;
   const LockGuard lock(mutex_);
-  drop_known(written, Kind::written_through);
+  drop_known(written, true);
 }
 
 void Residence::clear() {
@@ -245,13 +240,13 @@ void Residence::drop(device::Block host, device::Extent extent, const Mirror* to
   }
   // It is no block of a matrix as that is known, and of what it overlaps no device may keep anything.
   const Range range{host.address, host.address + (extent.columns - 1) * host.pitch_bytes + extent.column_bytes};
-  for (const Kind kind : {Kind::written_through, Kind::lazy}) drop_known(range, kind);
+  drop_known(range, false);
 }
 
-void Residence::drop_known(Range written, Kind kind) {
+void Residence::drop_known(Range written, bool spares_lazy) {
   for (auto known = first_overlapped(written); known != known_.end() && known->first < written.end; ++known) {
     const Rectangle part = part_of(known->second.place, written);
-    if (part.bytes() == 0 || known->second.kind != kind) continue;
+    if (part.bytes() == 0 || (spares_lazy && known->second.kind == Kind::lazy)) continue;
     for (const Attached& each : mirrors_) each.mirror->drop(known->second.id, part);
   }
 }

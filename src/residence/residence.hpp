@@ -33,6 +33,9 @@ inline Range range_of(const HostMatrix& matrix) {
   return {matrix.address, matrix.address + (range.end - range.begin)};
 }
 
+inline device::Block block_of(const HostMatrix& matrix) { return {matrix.address, matrix.pitch_bytes}; }
+inline Rectangle all_of(const HostMatrix& matrix) { return {0, 0, matrix.column_bytes, matrix.columns}; }
+
 class Residence {
  public:
   /// Whose results go to host memory: of lazy matrices only when they are settled.
@@ -58,9 +61,7 @@ class Residence {
   bool is_held(MatrixId matrix) const;
   /// Something of it is only on devices.
   bool is_stale(MatrixId matrix) const;
-  /// Something of it is nowhere any more.
-  void lose(MatrixId matrix);
-  /// The same of all lazy matrices that this one overlaps. Takes no memory.
+  /// All lazy matrices that this one overlaps are lost: something of them is nowhere any more. Takes no memory.
   void lose_overlapped(const HostMatrix& matrix);
   /// Empties a mirror whose device is lost, and loses the matrices that it alone had something of. Takes no memory.
   void lose_copies_of(Mirror& mirror);
@@ -128,7 +129,7 @@ class Residence {
   const Matrix* find(device::Block host, device::Extent extent, Rectangle& part) const TESSERA_REQUIRES(mutex_);
   const Matrix* find(MatrixId matrix) const TESSERA_REQUIRES(mutex_);
   Matrix* find(MatrixId matrix) TESSERA_REQUIRES(mutex_);
-  void drop_known(Range written, Kind kind) TESSERA_REQUIRES(mutex_);
+  void drop_known(Range written, bool spares_lazy) TESSERA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   Known known_ TESSERA_GUARDED_BY(mutex_);  ///< by address

@@ -14,7 +14,10 @@
 namespace tessera::runtime {
 namespace {
 
+using residence::all_of;
+using residence::block_of;
 using residence::MatrixId;
+using residence::part_of;
 using residence::Rectangle;
 
 std::vector<device::HostMatrix> matrices_of(std::span<const device::Touched> touched) {
@@ -74,7 +77,7 @@ void LazyMatrices::settle(std::span<const MatrixId> matrices) {
     for (const MatrixId matrix : matrices) {
       const auto place = residence_.matrix_of(matrix);
       if (!place || !is_stale(matrix)) continue;
-      copy_down_only_copies(matrix, {0, 0, place->column_bytes, place->columns}, {place->address, place->pitch_bytes});
+      copy_down_only_copies(matrix, all_of(*place), block_of(*place));
       residence_.note_in_host_memory(matrix);
     }
   });
@@ -85,9 +88,9 @@ void LazyMatrices::read(MatrixId matrix, const Rectangle& part, device::Block to
     check_found(matrix);
     const auto place = residence_.matrix_of(matrix);
     if (!place) throw InternalError("a matrix that is not known is read");
-    const std::byte* const from = place->address + part.first_column * place->pitch_bytes + part.first_byte;
+    const device::Block from = part_of(block_of(*place), all_of(*place), part);
     for (index_t j = 0; j < part.columns; ++j) {
-      std::memcpy(to.address + j * to.pitch_bytes, from + j * place->pitch_bytes,
+      std::memcpy(to.address + j * to.pitch_bytes, from.address + j * from.pitch_bytes,
                   static_cast<std::size_t>(part.column_bytes));
     }
   };
@@ -107,9 +110,8 @@ void LazyMatrices::write(MatrixId matrix, const Rectangle& part, const std::func
   if (write) write();
   const auto place = residence_.matrix_of(matrix);
   if (!place) return;
-  std::byte* const first = place->address + part.first_column * place->pitch_bytes + part.first_byte;
-  residence_.drop({first, place->pitch_bytes}, {part.column_bytes, part.columns});
-  if (part.bytes() == place->column_bytes * place->columns) residence_.find_again(matrix);
+  residence_.drop(part_of(block_of(*place), all_of(*place), part), {part.column_bytes, part.columns});
+  if (part == all_of(*place)) residence_.find_again(matrix);
 }
 
 void LazyMatrices::remove(MatrixId matrix) {
@@ -242,7 +244,7 @@ void HostUse::begin(std::span<const device::HostMatrix> matrices, Use use) {
   matrices_.settle(lazy);
   if (use == Use::reads) return;
   for (const device::HostMatrix& matrix : matrices)
-    residence.drop({matrix.address, matrix.pitch_bytes}, {matrix.column_bytes, matrix.columns});
+    residence.drop(block_of(matrix), {matrix.column_bytes, matrix.columns});
 }
 
 void HostUse::release() {

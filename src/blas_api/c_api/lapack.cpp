@@ -16,6 +16,7 @@
 #include "calls/lapack_fortran.hpp"
 #include "calls/row_major.hpp"
 #include "core/matrix_copy.hpp"
+#include "runtime/whole/whole_job.hpp"
 #include "tessera/lapack.h"
 
 using tessera::CArray;
@@ -189,10 +190,9 @@ class Copies {
   /// The caller's memory of it.
   static tessera::device::Touched rows_of(const tessera::LapackOperand& operand) {
     using Use = tessera::device::Touched::Use;
-    const index_t element = operand.element_bytes;
     const Use use = operand.writes ? Use::written : Use::read;
     if (!operand.has_ld()) return {{operand.address, operand.bytes(), operand.bytes(), 1}, use};
-    return {{operand.address, operand.ld * element, operand.cols * element, operand.rows}, use};
+    return {tessera::runtime::matrix_of(operand, operand.cols, operand.rows), use};
   }
 
   void copy(const Copied& copied, index_t rows, index_t cols, bool there) const {

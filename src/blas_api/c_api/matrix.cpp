@@ -11,7 +11,6 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <optional>
 #include <shared_mutex>
 #include <utility>
 

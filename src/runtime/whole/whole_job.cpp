@@ -71,11 +71,10 @@ std::vector<device::Touched> touched_by(const LapackCall& problem, bool knows_en
     if (operand.bytes() == 0) continue;
     using Use = device::Touched::Use;
     if (operand.slot == LapackSlot::U && !knows_end) continue;
-    const index_t element = operand.element_bytes;
     const Use use = !operand.writes                      ? Use::read
                     : operand.written_part != Part::full ? Use::written_in_part
                                                          : Use::written;
-    touched.push_back({{operand.address, operand.ld * element, operand.rows * element, operand.cols}, use});
+    touched.push_back({matrix_of(operand, operand.rows, operand.cols), use});
   }
   return touched;
 }

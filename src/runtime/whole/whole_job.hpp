@@ -17,6 +17,10 @@
 
 namespace tessera::runtime {
 
+/// An operand's memory, of which so many rows and columns are meant.
+inline device::HostMatrix matrix_of(const LapackOperand& operand, index_t rows, index_t cols) {
+  return {operand.address, operand.ld * operand.element_bytes, rows * operand.element_bytes, cols};
+}
 /// The matrices and arrays of a call. @param knows_end false: but for those that nobody knows the end of
 std::vector<device::Touched> touched_by(const LapackCall& problem, bool knows_end = true);
 
