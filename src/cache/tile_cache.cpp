@@ -60,6 +60,7 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
     device.kept_on_peers.clear();
     device.arriving_bytes = 0;
     device.scratch_count = 0;
+    device.lent_count = 0;
     device.kept_count = 0;
     device.log.clear();
   }
@@ -73,7 +74,9 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
   note_arrivals_to_evict(device, 1);
   UniqueLock lock(mutex_);
   PerDevice& here = at(device);
-  if (Replica* resident = directory_.find(device, tile)) {
+  Replica* resident = directory_.find(device, tile);
+  if (resident == nullptr) resident = borrow(device, tile);
+  if (resident != nullptr) {
     directory_.touch(*resident);
     resident->next_use = next_use;
     ++resident->readers;
@@ -100,6 +103,10 @@ Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, 
   if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
   // A task that read it may have been done by another device, and its next version be on the way to host memory.
   if (!directory_.host_has(tile)) return Prefetch::held;
+  if (Replica* const lent = borrow(device, tile)) {
+    lent->next_use = next_use;
+    return Prefetch::held;
+  }
   PerDevice& here = at(device);
   if (here.heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) {
     Replica* victim = directory_.eviction_candidate(device, later_than);
@@ -315,7 +322,7 @@ void TileCache::check_invariants() const {
     const PerDevice& here = devices_[device];
     here.heap.check_invariants();
     const std::size_t apart = here.scratch_count + here.kept_count;
-    if (here.heap.occupied_count() != directory_.replica_count(static_cast<int>(device)) + apart) {
+    if (here.heap.occupied_count() + here.lent_count != directory_.replica_count(static_cast<int>(device)) + apart) {
       throw InternalError("cache: heap and directory disagree");
     }
   }
@@ -347,9 +354,14 @@ void TileCache::forget_arrival(const Replica& replica) {
 void TileCache::discard(Replica& replica, TileEvent event) {
   if (replica.arriving) forget_arrival(replica);
   std::byte* const address = replica.address;
-  heap::DeviceHeap& heap = at(replica.device).heap;
+  const std::shared_ptr<const void> loan = replica.loan;
+  PerDevice& here = at(replica.device);
   directory_.erase(replica, event);
-  heap.free(address);
+  if (loan) {
+    --here.lent_count;
+  } else {
+    here.heap.free(address);
+  }
 }
 
 // Enters a replica; if the protocol refuses the event, its segment returns to the heap.
@@ -361,6 +373,18 @@ Replica& TileCache::enter(int device, const HostTile& tile, std::byte* address, 
     at(device).heap.free(address);
     throw;
   }
+}
+
+// @return the replica, without readers; nullptr if the device has not got what host memory says
+Replica* TileCache::borrow(int device, const HostTile& tile) {
+  if (tile.tail_bytes > 0 || !directory_.host_has(tile)) return nullptr;
+  PerDevice& here = at(device);
+  std::optional<device::LentBlock> lent = here.place.device->lend(host_block(tile), extent(tile));
+  if (!lent) return nullptr;
+  Replica& replica = directory_.insert(device, tile, lent->address, TileEvent::fetch);
+  replica.loan = std::move(lent->loan);
+  ++here.lent_count;
+  return &replica;
 }
 
 // Copies from `source`, which the caller has pinned, or from host memory if it is nullptr.

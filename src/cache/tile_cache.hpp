@@ -7,6 +7,9 @@
 // tile's readable version is never dropped, and host memory is read only while it holds that version
 // (tile_directory.hpp). Within one job every segment has the same size, so the heap cannot fragment.
 //
+// What an earlier call has left in a device's memory is read where it lies (Device::lend). Such a replica takes no
+// segment of the heap, and is not evicted.
+//
 // A device may also keep the old value of a peer's output tile in free memory. It is not readable, and has a slot of
 // its own until drop(). Nothing is evicted for it.
 //
@@ -101,7 +104,8 @@ class TileCache {
   /// Tiles of the current job that fit into the device at once. Any thread.
   index_t slots(int device) const;
 
-  /// Pins `tile` on `device`, fetching it on a miss (this device, then a peer, then the host).
+  /// Pins `tile` on `device`, fetching it on a miss (this device, then a peer, then the host). A tile that the device
+  /// lends is a hit.
   /// @param next_use when the device wants the tile again, by its worker's own count
   /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension
   ///         tile.rows; nullptr if the heap is full of tiles in use: try again when some work of this device has
@@ -259,6 +263,7 @@ class TileCache {
     std::deque<device::EventPtr> kept_on_peers = {};  // in stream order; copies of old values to peers
     index_t arriving_bytes = 0;                       // of those from host memory
     std::size_t scratch_count = 0;
+    std::size_t lent_count = 0;     // replicas in memory that is not the heap's
     std::size_t kept_count = 0;     // old values of other devices' tiles that it keeps
     device::OperationLog log = {};  // touched by the device's worker only
   };
@@ -276,6 +281,7 @@ class TileCache {
   void discard(Replica& replica, TileEvent event = TileEvent::drop) TESSERA_REQUIRES(mutex_);
   Replica& enter(int device, const HostTile& tile, std::byte* address, TileEvent event, Replica* source)
       TESSERA_REQUIRES(mutex_);
+  Replica* borrow(int device, const HostTile& tile) TESSERA_REQUIRES(mutex_);
   // Functions with a lock parameter release it while a copy is submitted.
   Replica& fetch(UniqueLock& lock, int device, const HostTile& tile, std::byte* address, Replica* source, int readers)
       TESSERA_REQUIRES(mutex_);

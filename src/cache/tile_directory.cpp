@@ -213,6 +213,7 @@ Replica* TileDirectory::last_used(int device, index_t later_than, MayGo&& may_go
 
 Replica* TileDirectory::eviction_candidate(int device, index_t later_than) const {
   return last_used(device, later_than, [](const Replica& replica) {
+    if (replica.loan) return false;
     return replica.superseded || (!replica.output && try_next(replica.entry->state, TileEvent::drop));
   });
 }

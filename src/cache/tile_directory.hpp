@@ -77,6 +77,7 @@ struct Replica {
   bool output = false;                     ///< written here; not readable before publish()
   bool superseded = false;                 ///< the next version has taken its place
   std::byte* address = nullptr;            ///< in the device's memory; leading dimension is tile.rows
+  std::shared_ptr<const void> loan;        ///< of memory that is not the heap's; nullptr: it is
   device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
   device::EventPtr mirrored;               ///< of a triangle: after which the other is its mirror image; nullptr: never
   bool submitting = false;                 ///< the work that fills it is being submitted; `ready` is not set yet
@@ -151,7 +152,7 @@ class TileDirectory {
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
-  /// The replica to evict: one that may be dropped, without readers, arrived, and with a next use after `later_than`.
+  /// The replica to evict: one in the heap that may be dropped, without readers, arrived, and with a next use after `later_than`.
   /// Of these the one that is used last, and among equals the least recently used (ALRU if no use is known). nullptr if
   /// there is none.
   Replica* eviction_candidate(int device, index_t later_than = -1) const;

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -118,6 +119,12 @@ struct Touched {
   Use use = Use::read;
 };
 
+/// A block in a device's memory that others may read in place.
+struct LentBlock {
+  std::byte* address = nullptr;      ///< columns are dense
+  std::shared_ptr<const void> loan;  ///< the block stays as it is while this lives
+};
+
 /// Keeps host ranges page-locked for its lifetime. It undoes only its own locks.
 class HostPinning {
  public:
@@ -171,6 +178,10 @@ class Device {
                                 const WrittenSlicesPtr& /*written*/) {
     throw InternalError("a device that cannot copy slices was asked to");
   }
+  /// A block of host memory that lies in this device's memory, too. All its streams and its peers may read it at once.
+  /// Called by the thread that submits.
+  /// @return nothing if it does not lie there, or not in one piece
+  virtual std::optional<LentBlock> lend(Block /*host*/, Extent /*extent*/) { return std::nullopt; }
   /// From place to place in this device's memory, on the up or the down stream. The places do not overlap.
   virtual void copy_within(StreamKind /*stream*/, Block /*to*/, Block /*from*/, Extent /*extent*/) {
     throw InternalError("a device that cannot copy within its memory was asked to");

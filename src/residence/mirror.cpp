@@ -59,6 +59,31 @@ std::vector<Mirror::Piece> Mirror::find(MatrixId matrix, const Rectangle& rectan
   return pieces;
 }
 
+std::optional<device::LentBlock> Mirror::lend(MatrixId matrix, const Rectangle& rectangle) {
+  const LockGuard lock(mutex_);
+  const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& each) {
+    return each.matrix == matrix && each.rectangle == rectangle;
+  });
+  if (block == blocks_.end()) return std::nullopt;
+  // The rest of a block may lie anywhere in its memory.
+  const std::shared_ptr<Memory> memory = block->memory;
+  if (block->on_device.address != memory->address || block->on_device.pitch_bytes != rectangle.column_bytes)
+    return std::nullopt;
+  if (block->filled && block->filled->status() != device::EventStatus::complete) return std::nullopt;
+  block->filled = nullptr;
+  blocks_.splice(blocks_.end(), blocks_, block);
+  memory->loans.fetch_add(1, std::memory_order_relaxed);
+  const auto end = [memory](const void* /*address*/) { memory->loans.fetch_sub(1, std::memory_order_release); };
+  return device::LentBlock{memory->address, {static_cast<const void*>(memory->address), end}};
+}
+
+bool Mirror::is_lent(MatrixId matrix, const Rectangle& rectangle) const {
+  const LockGuard lock(mutex_);
+  return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+    return block.matrix == matrix && block.is_lent() && overlaps(block.rectangle, rectangle);
+  });
+}
+
 std::vector<Mirror::Piece> Mirror::only_copies(MatrixId matrix, const Rectangle& rectangle) const {
   const LockGuard lock(mutex_);
   std::vector<Piece> pieces;
@@ -98,7 +123,8 @@ std::byte* Mirror::place(index_t bytes) {
   placed.front().memory = std::make_shared<Memory>();
   std::byte* const at = allocate(static_cast<std::size_t>(bytes));
   if (at == nullptr) return nullptr;
-  *placed.front().memory = {at, static_cast<std::size_t>(bytes)};
+  placed.front().memory->address = at;
+  placed.front().memory->bytes = static_cast<std::size_t>(bytes);
   placed_.splice(placed_.end(), placed);
   return at;
 }
@@ -123,6 +149,13 @@ void Mirror::give_up(std::byte* place) {
   dropped_.splice(dropped_.end(), placed_, placed_at(place));
 }
 
+void Mirror::note_filling(MatrixId matrix, const Rectangle& rectangle, const device::EventPtr& end) {
+  const LockGuard lock(mutex_);
+  for (Block& block : blocks_) {
+    if (block.matrix == matrix && overlaps(block.rectangle, rectangle)) block.filled = end;
+  }
+}
+
 void Mirror::note_only_copy(MatrixId matrix, const Rectangle& rectangle) {
   const LockGuard lock(mutex_);
   for (Block& block : blocks_) {
@@ -145,8 +178,8 @@ std::byte* Mirror::allocate(std::size_t bytes) {
     free_retired();
     if (std::byte* const address = allocate_in_segments(bytes)) return address;
     if (take_segment(bytes)) continue;
-    const auto oldest =
-        std::find_if(blocks_.begin(), blocks_.end(), [](const Block& block) { return !block.is_only_copy; });
+    const auto oldest = std::find_if(blocks_.begin(), blocks_.end(),
+                                     [](const Block& block) { return !block.is_only_copy && !block.is_lent(); });
     if (oldest == blocks_.end() || retired_bytes_ >= static_cast<index_t>(bytes)) return nullptr;
     dropped_.splice(dropped_.end(), blocks_, oldest);
   }
@@ -272,7 +305,7 @@ void Mirror::drop_overlapped(MatrixId matrix, const Rectangle& rectangle) {
     Blocks left;
     if (here->is_only_copy) {
       for (const Rectangle& part : difference(here->rectangle, rectangle))
-        left.push_back({matrix, part, here->at(part), here->memory, true});
+        left.push_back({matrix, part, here->at(part), here->memory, true, here->filled});
     }
     blocks_.splice(here, left);
     dropped_.splice(dropped_.end(), blocks_, here);
@@ -294,14 +327,15 @@ bool Mirror::retire_dropped() {
 
 // Events of a stream complete in order, and so do these.
 void Mirror::free_retired() {
-  const auto is_over = [](const Retired& retired) {
-    return std::all_of(retired.until.begin(), retired.until.end(),
-                       [](const device::EventPtr& event) { return event->status() != device::EventStatus::pending; });
-  };
-  while (!retired_.empty() && is_over(retired_.front())) {
-    free(retired_.front().block);
-    retired_bytes_ -= retired_.front().block.rectangle.bytes();
-    retired_.pop_front();
+  const auto is_pending = [](const device::EventPtr& event) { return event->status() == device::EventStatus::pending; };
+  for (auto retired = retired_.begin(); retired != retired_.end();) {
+    const auto here = retired++;
+    if (std::any_of(here->until.begin(), here->until.end(), is_pending)) return;
+    here->until.clear();
+    if (here->block.is_lent()) continue;
+    free(here->block);
+    retired_bytes_ -= here->block.rectangle.bytes();
+    retired_.erase(here);
   }
 }
 

@@ -8,6 +8,9 @@
 // A block may be the only copy of its rectangle: host memory has older values. Such a block leaves only where others
 // take the place of its bytes; what is left of it stays.
 //
+// A block may be lent to kernels that read it in place. Until the loan ends its memory stays as it is, also if the block
+// is given up.
+//
 // The mirror submits nothing to the device. Its owner, the thread that submits copies, makes blocks and finds them, and
 // submits copies to and from them before it makes another one. When a block is given up, its memory stays taken until
 // the events have completed that `uses_end` returns when the owner asks for memory the next time.
@@ -15,9 +18,9 @@
 // Thread-safe; functions of the owner say so.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -75,6 +78,11 @@ class Mirror {
   };
   /// The pieces of a rectangle; none if some of it is not here. Only the owner.
   std::vector<Piece> find(MatrixId matrix, const Rectangle& rectangle);
+  /// The block that has this rectangle and no more, in memory of its own. Only the owner.
+  /// @return nothing if there is none, or it is still being filled
+  std::optional<device::LentBlock> lend(MatrixId matrix, const Rectangle& rectangle);
+  /// Whether some block with a byte of the rectangle is lent.
+  bool is_lent(MatrixId matrix, const Rectangle& rectangle) const;
   /// Those parts of it of which the only copy is here. They stay until they are dropped.
   std::vector<Piece> only_copies(MatrixId matrix, const Rectangle& rectangle) const;
   bool has_only_copies(MatrixId matrix) const;
@@ -92,6 +100,8 @@ class Mirror {
   /// Instead of the second half. Copies there may be under way. Takes no memory.
   void give_up(std::byte* place);
 
+  /// The block in which the rectangle lies is being filled, or a part of it, until the event.
+  void note_filling(MatrixId matrix, const Rectangle& rectangle, const device::EventPtr& end);
   /// The block in which the rectangle lies is written in place, and is the only copy from now on.
   void note_only_copy(MatrixId matrix, const Rectangle& rectangle);
   /// Host memory has all of the matrix again.
@@ -120,6 +130,8 @@ class Mirror {
   struct Memory {
     std::byte* address = nullptr;
     std::size_t bytes = 0;
+    /// Ended without the lock. The mirror's read pairs with the end: readers have read when it sees it.
+    std::atomic<int> loans = 0;
   };
   struct Block {
     MatrixId matrix = 0;
@@ -127,7 +139,9 @@ class Mirror {
     device::Block on_device;
     std::shared_ptr<Memory> memory;  ///< shared by the rests of a block
     bool is_only_copy = false;
+    device::EventPtr filled = nullptr;  ///< after which it is complete; nullptr: at once
 
+    bool is_lent() const { return memory->loans.load(std::memory_order_acquire) > 0; }
     /// Where a part of it lies.
     device::Block at(const Rectangle& part) const { return part_of(on_device, rectangle, part); }
   };
@@ -155,8 +169,8 @@ class Mirror {
   std::map<std::byte*, heap::DeviceHeap> segments_ TESSERA_GUARDED_BY(mutex_);  ///< by address
   Blocks blocks_ TESSERA_GUARDED_BY(mutex_);                                    ///< in order of their last use
   Blocks placed_ TESSERA_GUARDED_BY(mutex_);                                    ///< by place(): nobody finds them
-  Blocks dropped_ TESSERA_GUARDED_BY(mutex_);               ///< not known to be unused from some event on
-  std::deque<Retired> retired_ TESSERA_GUARDED_BY(mutex_);  ///< used until their events at most
+  Blocks dropped_ TESSERA_GUARDED_BY(mutex_);              ///< not known to be unused from some event on
+  std::list<Retired> retired_ TESSERA_GUARDED_BY(mutex_);  ///< used until their events, or until they are lent no more
   index_t retired_bytes_ TESSERA_GUARDED_BY(mutex_) = 0;
 };
 

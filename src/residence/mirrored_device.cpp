@@ -108,6 +108,7 @@ void MirroredDevice::copy_up(Block device_to, Block host_from, Extent extent) {
     pieces = {{wanted, {at, wanted.column_bytes}}};
     try {
       device_->copy_up(pieces.front().on_device, host_from, {wanted.column_bytes, wanted.columns});
+      note_filling(*place, StreamKind::up);
     } catch (...) {
       mirror_.drop(place->matrix, wanted);
       throw;
@@ -125,6 +126,19 @@ void MirroredDevice::copy_up(Block device_to, Block host_from, Extent extent) {
     device_->copy_within(StreamKind::up, part_of(device_to, wanted, part), piece.on_device,
                          {part.column_bytes, part.columns});
   }
+}
+
+std::optional<device::LentBlock> MirroredDevice::lend(Block host, Extent extent) {
+  if (extent.part != Part::full) return std::nullopt;
+  const auto place = residence_.place_of(host, extent);
+  if (!place) return std::nullopt;
+  const Rectangle& wanted = place->rectangle;
+  std::optional<device::LentBlock> lent = mirror_.lend(place->matrix, wanted);
+  if (!lent) return std::nullopt;
+  found_bytes_.fetch_add(extent.bytes(), std::memory_order_relaxed);
+  if (verifies_ && residence_.only_copies(place->matrix, wanted).empty())
+    verify({wanted, {lent->address, wanted.column_bytes}}, wanted, host);
+  return lent;
 }
 
 void MirroredDevice::copy_up_lazy(const Residence::Place& place, Block device_to, Block host_from, Extent extent) {
@@ -147,6 +161,7 @@ std::optional<Block> MirroredDevice::assemble(const Residence::Place& place, Blo
   try {
     fill(place, here, host_from);
     mirror_.enter(place.matrix, wanted, at, false);
+    note_filling(place, StreamKind::up);
   } catch (...) {
     mirror_.give_up(at);
     throw;
@@ -171,6 +186,10 @@ void MirroredDevice::fill(const Residence::Place& place, Block to, Block host_fr
     device_->copy_peer(part_of(to, wanted, part), *copy.device, copy.piece.on_device, extent);
   }
   if (has_peers) device_->wait({StreamKind::up}, device_->record({StreamKind::peer}));
+}
+
+void MirroredDevice::note_filling(const Residence::Place& place, StreamKind stream) {
+  mirror_.note_filling(place.matrix, place.rectangle, device_->record({stream}));
 }
 
 void MirroredDevice::verify(const Mirror::Piece& piece, const Rectangle& wanted, Block host_from) {
@@ -241,7 +260,7 @@ bool MirroredDevice::keep_triangle(const Residence::Place& place, Block host_to,
   const Rectangle& written = place.rectangle;
   const std::vector<Mirror::Piece> pieces = mirror_.find(place.matrix, written);
   std::optional<Block> block;
-  if (pieces.size() == 1) {
+  if (pieces.size() == 1 && !mirror_.is_lent(place.matrix, written)) {
     block = pieces.front().on_device;
   } else if (residence_.only_copies(place.matrix, written).empty()) {
     mirror_.drop(place.matrix, written);
@@ -281,6 +300,7 @@ void MirroredDevice::fill_column(const Residence::Place& place, Block to, Block 
 void MirroredDevice::keep_in(Block block, const Residence::Place& place, Block device_from, Extent extent) {
   try {
     device_->copy_within(StreamKind::down, block, device_from, extent);
+    note_filling(place, StreamKind::down);
   } catch (...) {
     mirror_.drop(place.matrix, place.rectangle);
     throw;

@@ -6,6 +6,8 @@
 // events say of both what they say of one, and whoever may overwrite or read a place in host memory may do so in the
 // mirror.
 //
+// A block that is here as it is wanted is lent, and not copied at all.
+//
 // Triangles go up as the whole of their blocks, of which the rest may change meanwhile: that is a write, and drops it.
 //
 // Values of a lazy matrix that host memory does not have come from the mirrors that have them, those of peers included.
@@ -49,6 +51,7 @@ class MirroredDevice final : public device::Device {
 
   void copy_up(device::Block device_to, device::Block host_from, device::Extent extent) override;
   void copy_down(device::Block host_to, device::Block device_from, device::Extent extent) override;
+  std::optional<device::LentBlock> lend(device::Block host, device::Extent extent) override;
   void copy_slices_down(device::Block host_to, device::Block device_from, device::Extent extent,
                         const device::WrittenSlicesPtr& written) override;
   void copy_peer(device::Block device_to, device::Device& source, device::Block source_from,
@@ -92,6 +95,7 @@ class MirroredDevice final : public device::Device {
   std::optional<Mirror::Events> uses_end();
   template <class Copy>
   void write(device::Block host_to, device::Extent extent, Copy copy);
+  void note_filling(const Residence::Place& place, device::StreamKind stream);
   void verify(const Mirror::Piece& piece, const Rectangle& wanted, device::Block host_from);
   void wait_for(device::StreamKind stream);
   /// Brings what the matrix is now to a place of this device, in the up stream.

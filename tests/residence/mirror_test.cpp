@@ -263,6 +263,57 @@ TEST(Rectangles, TheDifferenceIsTheRest) {
   }
 }
 
+TEST_F(MirrorTest, LendsBlocksThatAreComplete) {
+  const Rectangle block{64, 3, 256, 5};
+  EXPECT_FALSE(mirror_.lend(1, block));
+  std::byte* const at = mirror_.make(1, block);
+  const auto filled = std::make_shared<FakeEvent>();
+  mirror_.note_filling(1, block, filled);
+  EXPECT_FALSE(mirror_.lend(1, block));
+  EXPECT_FALSE(mirror_.is_lent(1, block));
+  filled->now = device::EventStatus::complete;
+  const auto lent = mirror_.lend(1, block);
+  ASSERT_TRUE(lent);
+  EXPECT_EQ(lent->address, at);
+  EXPECT_TRUE(mirror_.is_lent(1, {100, 4, 1, 1}));
+  EXPECT_FALSE(mirror_.is_lent(1, {0, 0, 64, 8}));
+  EXPECT_FALSE(mirror_.lend(1, {64, 3, 256, 4})) << "a part";
+  EXPECT_FALSE(mirror_.lend(2, block));
+  // The rest of an only copy has other columns, or begins elsewhere.
+  mirror_.make(2, {0, 0, 256, 8}, true);
+  mirror_.drop(2, {0, 6, 256, 2});
+  mirror_.drop(2, {128, 0, 128, 6});
+  EXPECT_FALSE(mirror_.find(2, {0, 0, 128, 6}).empty());
+  EXPECT_FALSE(mirror_.lend(2, {0, 0, 128, 6}));
+  mirror_.drop(2, {0, 0, 128, 2});
+  EXPECT_FALSE(mirror_.lend(2, {0, 2, 128, 4}));
+}
+
+TEST_F(MirrorTest, MemoryOnLoanIsNotGivenAnew) {
+  const auto block = [](index_t column) { return Rectangle{0, column, bytes / 2, 1}; };
+  std::byte* const first = mirror_.make(1, block(0));
+  auto lent = mirror_.lend(1, block(0));
+  ASSERT_TRUE(lent);
+  mirror_.make(1, block(1));
+  EXPECT_NE(mirror_.make(1, block(2)), first) << "the second one goes";
+  EXPECT_TRUE(mirror_.find(1, block(1)).empty());
+  mirror_.drop(1, block(0));
+  EXPECT_TRUE(mirror_.find(1, block(0)).empty());
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_NE(mirror_.make(1, block(3)), first);
+    mirror_.check_invariants();
+  }
+  auto copy = lent->loan;
+  lent.reset();
+  EXPECT_NE(mirror_.make(1, block(3)), first);
+  copy.reset();
+  mirror_.make(1, block(4));
+  mirror_.make(1, block(5));
+  EXPECT_FALSE(mirror_.find(1, block(4)).empty());
+  EXPECT_FALSE(mirror_.find(1, block(5)).empty());
+  mirror_.check_invariants();
+}
+
 TEST_F(MirrorTest, OnlyCopiesStayWhenMemoryIsShort) {
   constexpr index_t quarter = bytes / 4;
   std::byte* const kept = mirror_.make(1, {0, 0, quarter, 1}, true);

@@ -66,6 +66,32 @@ bool agree(Block a, Block b, Extent extent) {
   return true;
 }
 
+/// Blocks that are read in place for a while.
+class Loans {
+ public:
+  /// Borrows a block if the device has it, and compares it with what it has to be.
+  void borrow(const Gpu& gpu, Block host, Block expected, Extent extent, bool ends_all) {
+    if (ends_all) held_.clear();
+    auto lent = gpu.device->lend(host, extent);
+    if (!lent) return;
+    EXPECT_TRUE(agree({lent->address, extent.column_bytes}, expected, extent));
+    std::vector<std::byte> bytes(lent->address, lent->address + extent.bytes());
+    held_.push_back({std::move(*lent), std::move(bytes)});
+  }
+  void check() const {
+    for (const auto& [lent, bytes] : held_) {
+      ASSERT_EQ(std::memcmp(lent.address, bytes.data(), bytes.size()), 0) << "it has been written meanwhile";
+    }
+  }
+
+ private:
+  struct Held {
+    device::LentBlock lent;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Held> held_;
+};
+
 TEST(MirroredDevice, CopiesABlockOnce) {
   Residence residence;
   const Gpu gpu(residence, 0);
@@ -199,6 +225,63 @@ TEST(MirroredDevice, KnownMatricesDoNotOverlap) {
   EXPECT_TRUE(residence.add({matrix.memory.data() + 100, 80, 10, 2}));
 }
 
+TEST(MirroredDevice, LendsWhatIsThere) {
+  Residence residence;
+  const Gpu gpu(residence, 0, mirror_bytes, true);
+  Matrix matrix(1);
+  const auto id = residence.add(matrix.host());
+  const Extent extent{32, 16};
+  EXPECT_FALSE(gpu.device->lend(matrix.at(8, 4), extent));
+  gpu.device->copy_up(gpu.slot(0, 32), matrix.at(8, 4), extent);
+  gpu.wait();
+  const auto lent = gpu.device->lend(matrix.at(8, 4), extent);
+  ASSERT_TRUE(lent);
+  EXPECT_TRUE(agree({lent->address, 32}, matrix.at(8, 4), extent));
+  EXPECT_EQ(gpu.device->found_bytes(), extent.bytes());
+  EXPECT_FALSE(gpu.device->lend(matrix.at(8, 4), {32, 15}));
+  EXPECT_FALSE(gpu.device->lend(matrix.at(8, 4), {16, 16, Part::lower, 1}));
+  // A result has a place of its own.
+  const Matrix before = matrix;
+  std::memset(gpu.slab, 7, slot_bytes);
+  gpu.device->copy_down(matrix.at(8, 4), gpu.slot(0, 32), extent);
+  gpu.wait();
+  EXPECT_TRUE(agree({lent->address, 32}, Matrix(before).at(8, 4), extent));
+  const auto next = gpu.device->lend(matrix.at(8, 4), extent);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(*next->address, std::byte{7});
+  residence.hold(*id, Residence::HostUse::writes);
+  EXPECT_FALSE(gpu.device->lend(matrix.at(8, 4), extent));
+  residence.release(*id, Residence::HostUse::writes);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  *matrix.at(20, 9).address ^= std::byte{1};  // and nobody says so
+  EXPECT_DEATH(static_cast<void>(gpu.device->lend(matrix.at(8, 4), extent)), "not what host memory says");
+}
+
+TEST(MirroredDevice, NoTriangleIsWrittenIntoWhatIsLent) {
+  for (const Residence::Kind kind : {Residence::Kind::written_through, Residence::Kind::lazy}) {
+    Residence residence;
+    const Gpu gpu(residence, 0);
+    Matrix matrix(2);
+    ASSERT_TRUE(residence.add(matrix.host(), kind));
+    const Extent all{16, 16}, lower{16, 16, Part::lower, 1};
+    std::memset(gpu.slab, 7, slot_bytes);
+    gpu.device->copy_down(matrix.at(0, 0), gpu.slot(0, 16), all);
+    gpu.wait();
+    const auto lent = gpu.device->lend(matrix.at(0, 0), all);
+    ASSERT_TRUE(lent);
+    std::memset(gpu.slab, 9, slot_bytes);
+    gpu.device->copy_down(matrix.at(0, 0), gpu.slot(0, 16), lower);
+    gpu.wait();
+    for (index_t byte = 0; byte < 16 * 16; ++byte) EXPECT_EQ(lent->address[byte], std::byte{7});
+    gpu.device->copy_up(gpu.slot(1, 16), matrix.at(0, 0), all);
+    gpu.wait();
+    for (index_t byte = 0; byte < 16 * 16; ++byte) {
+      EXPECT_EQ(gpu.slot(1, 16).address[byte], byte % 16 >= byte / 16 ? std::byte{9} : std::byte{7}) << byte;
+    }
+    gpu.device->mirror().check_invariants();
+  }
+}
+
 // Two devices and two matrices, drawn copies in both directions, triangles, writes of the caller, memory that is short.
 TEST(MirroredDevice, AgreesWithHostMemoryWhateverHappens) {
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -209,6 +292,7 @@ TEST(MirroredDevice, AgreesWithHostMemoryWhateverHappens) {
     const Gpu gpus[] = {Gpu(residence, 0, bytes), Gpu(residence, 1, bytes)};
     Matrix matrices[] = {Matrix(seed), Matrix(seed + 1)};
     for (Matrix& matrix : matrices) ASSERT_TRUE(residence.add(matrix.host()));
+    Loans loans;
     for (int step = 0; step < 400; ++step) {
       const Gpu& gpu = gpus[draw(2)];
       Matrix& matrix = matrices[draw(2)];
@@ -236,7 +320,9 @@ TEST(MirroredDevice, AgreesWithHostMemoryWhateverHappens) {
           gpu.device->copy_up(on_device, host, extent);
           gpu.wait();
           ASSERT_TRUE(agree(host, on_device, extent)) << seed << ' ' << step;
+          loans.borrow(gpu, host, host, extent, draw(8) == 0);
       }
+      loans.check();
       if (step % 50 == 0) gpu.device->mirror().check_invariants();
     }
     EXPECT_GT(gpus[0].device->found_bytes(), 0);
@@ -323,6 +409,7 @@ TEST(MirroredDevice, LazyMatricesAreWhatWasWrittenLast) {
       gpus.emplace_back(residence, d, is_short ? std::size_t{4096} : mirror_bytes);
     Matrix matrix(seed), truth = matrix;
     const auto id = residence.add(matrix.host(), Kind::lazy);
+    Loans loans;
     const auto settle = [&] {
       for (const Gpu& gpu : gpus) {
         static_cast<void>(gpu.device->copy_down_only_copies(*id, {0, 0, 64, 64}, matrix.at(0, 0)));
@@ -345,6 +432,7 @@ TEST(MirroredDevice, LazyMatricesAreWhatWasWrittenLast) {
         gpu.device->copy_up(slot, host, extent);
         gpu.wait();
         ASSERT_TRUE(agree(slot, truth.at(row * element, column), extent)) << seed << ' ' << step;
+        loans.borrow(gpu, host, truth.at(row * element, column), extent, draw(4) == 0);
       } else if (kind < 10) {
         for (std::size_t byte = 0; byte < slot_bytes; ++byte) gpu.slab[byte] = static_cast<std::byte>(random());
         gpu.device->copy_down(host, slot, extent);
@@ -365,6 +453,7 @@ TEST(MirroredDevice, LazyMatricesAreWhatWasWrittenLast) {
       } else {
         settle();
       }
+      loans.check();
       for (const Gpu& each : gpus) each.device->mirror().check_invariants();
     }
     settle();

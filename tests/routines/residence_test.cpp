@@ -82,7 +82,8 @@ TEST(Residence, KnownOperandsAreFetchedOnce) {
     for (int time = 0; time < 4; ++time) {
       Matrix expected = c;
       kernels::reference_level3(product(a, b, expected, 0));
-      ASSERT_TRUE(host.run_or_compute(product(a, b, c, 0), tile));
+      const auto job = host.run_or_compute(product(a, b, c, 0), tile);
+      ASSERT_TRUE(job);
       EXPECT_EQ(c.elements, expected.elements);
       const std::int64_t copies = copies_up(host) - before;
       before += copies;
@@ -92,6 +93,7 @@ TEST(Residence, KnownOperandsAreFetchedOnce) {
       // With several devices the tasks of each may be others.
       if (time > 0 && devices == 1) {
         EXPECT_EQ(copies, 0);
+        EXPECT_EQ(job->total().misses, 0) << "they are read where they lie";
       }
     }
   }
