@@ -240,10 +240,18 @@ def _syevd(p: Problem, a: Any, *, compute_v: Any = 1, lower: Any = 0, lwork: Any
     return w, v, 0
 
 
+def _syev(p: Problem, a: Any, *, compute_v: Any = 1, lower: Any = 0, lwork: Any = None, overwrite_a: Any = 0) -> Any:
+    """The same as `_syevd`, whose divide and conquer hands NaN on, where an iteration tells of it."""
+    w, v, info = _syevd(p, a, compute_v=compute_v, lower=lower, overwrite_a=overwrite_a)
+    if np.isnan(w[:1]).any():
+        raise Declined
+    return w, v, info
+
+
 def _syevr(p: Problem, a: Any, *, compute_v: Any = 1, lower: Any = 0, lwork: Any = None, lrwork: Any = None,
            liwork: Any = None, overwrite_a: Any = 0) -> Any:
     """The same as `_syevd` in another form. It is for all eigenvalues: some of them are faster by SciPy's own."""
-    w, v, _ = _syevd(p, a, compute_v=compute_v, lower=lower, overwrite_a=overwrite_a)
+    w, v, _ = _syev(p, a, compute_v=compute_v, lower=lower, overwrite_a=overwrite_a)
     n = w.shape[0]
     if not compute_v:
         return w, np.empty((0, 0), p.kind, order="F"), n, np.empty(0, p.integers), 0
@@ -346,7 +354,7 @@ _ROUTINES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "udut,ipiv,x,info = sysv": (_sysv, ("a,b,[lwork,lower,overwrite_a,overwrite_b]",)),
     "ldu,ipiv,info = sytrf": (_sytrf, ("a,[lower,lwork,overwrite_a]",)),
     "x,info = trtrs": (_trtrs, ("a,b,[lower,trans,unitdiag,lda,overwrite_b]",)),
-    "w,v,info = syev": (_syevd, ("a,[compute_v,lower,lwork,overwrite_a]",)),
+    "w,v,info = syev": (_syev, ("a,[compute_v,lower,lwork,overwrite_a]",)),
     "w,v,info = syevd": (_syevd, ("a,[compute_v,lower,lwork,liwork,overwrite_a]",
                                   "a,[compute_v,lower,lwork,liwork,lrwork,overwrite_a]")),
     "w,z,m,isuppz,info = syevr": (_syevr, (

@@ -79,6 +79,11 @@ def check_odd():
         function = {"solve": lambda x: np.linalg.solve(x, a)}.get(name) or getattr(np.linalg, name)
         if name != "cholesky":  # which tells of no error there, or does: releases differ
             compare("not a number " + name, lambda x: np.isnan(parts(function(x))[0]).any(), with_nan)
+    for order in (2, 3, 25, 26, n):  # LAPACK tells of no error in the first, and in those of which it divides
+        symmetric = a[:order, :order] + a[:order, :order].T
+        symmetric[0, 1] = symmetric[1, 0] = np.nan
+        for name in ("eigh", "eigvalsh"):
+            compare(f"not a number {name} {order}", lambda x: np.isnan(parts(getattr(np.linalg, name)(x))[0]).any(), symmetric)
     compare("rank 1 solve", lambda x: np.linalg.lstsq(x, a, rcond=None)[2], low_rank)
     compare("matrix", np.linalg.inv, np.matrix(a))
     compare("matrix qr", np.linalg.qr, np.matrix(a))

@@ -226,7 +226,8 @@ def check_odd():
                 compare(f"{value} {name}", function, x)
     unchecked = {"solve": lambda x: sl.solve(x, np.ones(N), check_finite=False), "inv": lambda x: sl.inv(x, check_finite=False),
                  "det": lambda x: sl.det(x, check_finite=False), "svdvals": lambda x: sl.svdvals(x, check_finite=False),
-                 "lu": lambda x: sl.lu(x, check_finite=False)[1:], "qr": lambda x: sl.qr(x, check_finite=False)}
+                 "lu": lambda x: sl.lu(x, check_finite=False)[1:], "qr": lambda x: sl.qr(x, check_finite=False),
+                 "eigh ev": lambda x: sl.eigh(x, driver="ev", check_finite=False), "eigh evd": lambda x: sl.eigh(x, driver="evd", check_finite=False)}
     for name, function in unchecked.items():
         for y in (definite, a):
             x = y.copy()

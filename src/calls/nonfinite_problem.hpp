@@ -65,10 +65,24 @@ inline Nonfinite nonfinite_elements(const LapackOperand& operand, ScalarType typ
   return real_bytes(type) == sizeof(float) ? look(float{}) : look(double{});
 }
 
+/// All eigenvalues of a Hermitian matrix.
+constexpr bool finds_all_values(const LapackCall& problem) {
+  return problem.routine == Routine::heevd || problem.routine == Routine::hegvd;
+}
+/// Whether LAPACK's divide and conquer hands NaN on and says nothing. Vectors come from it, but of small matrices.
+/// Source: xSTEDC.
+constexpr bool hands_nan_on(const LapackCall& problem) {
+  constexpr index_t largest_undivided = 25;
+  return finds_all_values(problem) && problem.vectors && problem.n > largest_undivided;
+}
+/// LAPACK's info of xSTEQR and xSTERF: so many elements beside the diagonal have not become zero.
+constexpr index_t info_of_iteration(const LapackCall& problem) { return problem.n - 1; }
+
 /// LAPACK's info for a problem of an iterating routine that has such elements; nothing if the problem has none.
 inline std::optional<index_t> info_of_nonfinite(const LapackCall& problem) {
   constexpr index_t a_is_bad = -4;  // the position of A
-  if (!iterates(problem.routine)) return std::nullopt;
+  // Blocks of order 2 need no iteration.
+  if (!iterates(problem.routine) || (finds_all_values(problem) && problem.n <= 2)) return std::nullopt;
   Nonfinite of_a, of_b;
   for (const LapackOperand& operand : LapackOperands(problem)) {
     if (!operand.reads) continue;
@@ -81,6 +95,7 @@ inline std::optional<index_t> info_of_nonfinite(const LapackCall& problem) {
   if (of_a.first_minor == 0) return std::nullopt;
   const bool tells_nan = problem.routine == Routine::gesdd || problem.routine == Routine::geev;
   if (tells_nan && of_a.has_nan) return a_is_bad;
+  if (finds_all_values(problem)) return hands_nan_on(problem) ? 0 : info_of_iteration(problem);
   if (finds_singular_values(problem.routine)) return std::min(problem.m, problem.n);
   return is_by_values(problem) ? problem.n : most_found(problem);
 }

@@ -232,7 +232,15 @@ TYPED_TEST(DenseApi, AnswersMatricesThatAreNotFinite) {
         fixture.begin_with_ones();
         const std::int64_t info = run<TypeParam>(context, fixture.problem());
         const bool tells_nan = form.routine == Routine::gesdd || form.routine == Routine::geev;
-        EXPECT_TRUE(tells_nan && std::isnan(number) ? info == -4 : info > 0 && info <= form.n) << fixture.problem();
+        // Of Hermitian matrices, vectors of large ones come from divide and conquer.
+        const bool divides = (form.routine == Routine::heevd || form.routine == Routine::hegvd) && form.vectors && form.n > 25;
+        if (tells_nan && std::isnan(number)) {
+          EXPECT_EQ(info, -4) << fixture.problem();
+        } else if (divides) {
+          EXPECT_EQ(info, 0) << fixture.problem();
+        } else {
+          EXPECT_TRUE(info > 0 && info <= form.n) << fixture.problem();
+        }
         EXPECT_TRUE(fixture.results_are_nan(0)) << settings;
       });
     }

@@ -20,7 +20,11 @@ constexpr LapackCall iterating[] = {
     {.routine = Routine::heevr, .vectors = true, .n = 5},
     {.routine = Routine::heevr, .vectors = true, .range = EigenRange::indices, .n = 5, .il = 2, .iu = 4},
     {.routine = Routine::heevr, .vectors = true, .range = EigenRange::values, .n = 5, .vl = -1, .vu = 1},
+    {.routine = Routine::heevd, .vectors = true, .n = 25},
+    {.routine = Routine::heevd, .vectors = true, .n = 26},
+    {.routine = Routine::heevd, .n = 26},
     {.routine = Routine::hegvd, .vectors = true, .n = 5},
+    {.routine = Routine::hegvd, .vectors = true, .n = 26},
     {.routine = Routine::hegvd, .uplo = Uplo::upper, .n = 5},
     {.routine = Routine::gesdd, .m = 7, .n = 5},
     {.routine = Routine::gesdd, .u = thin, .vt = thin, .m = 5, .n = 7},
@@ -43,6 +47,7 @@ constexpr auto infinity_of = std::numeric_limits<decltype(std::abs(T{}))>::infin
 index_t expected_info(const LapackCall& p, bool is_nan) {
   if (is_nan && (p.routine == Routine::gesdd || p.routine == Routine::geev)) return -4;
   if (finds_singular_values(p.routine)) return std::min(p.m, p.n);
+  if (p.routine == Routine::heevd || p.routine == Routine::hegvd) return p.vectors && p.n == 26 ? 0 : p.n - 1;
   return p.range == EigenRange::indices ? p.iu - p.il + 1 : p.n;
 }
 
@@ -91,6 +96,20 @@ TYPED_TEST(NonfiniteProblems, AreSeenByTheElementsThatAreRead) {
         }
         element = before;
       }
+    }
+  }
+}
+
+// LAPACK has formulas for them.
+TYPED_TEST(NonfiniteProblems, OfOrderTwoAreLeftToLapack) {
+  using T = TypeParam;
+  for (const Routine routine : {Routine::heevd, Routine::hegvd}) {
+    for (const bool vectors : {false, true}) {
+      test::DenseFixture<T> fixture({.routine = routine, .vectors = vectors, .n = 2}, 5);
+      fixture.at(LapackSlot::A, 1, 0) = T(nan_of<T>);
+      EXPECT_FALSE(info_of_nonfinite(fixture.problem()));
+      index_t found = -1;
+      EXPECT_EQ(kernels::compute_on_cpu(test::cpu_blas().get(), fixture.problem(), found), 0);
     }
   }
 }

@@ -23,11 +23,13 @@ void hand_out(const FortranCall& call, int bits, index_t info, index_t found) {
   bits == 64 ? tessera::hand_out<std::int64_t>(call, info, found) : tessera::hand_out<std::int32_t>(call, info, found);
 }
 
+/// @param called the routine by its name: heev and hegv iterate where heevd and hegvd hand NaN on
 /// @return info; nothing if LAPACK can compute the call
-std::optional<index_t> answer_nonfinite(const FortranCall& call, int bits) {
+std::optional<index_t> answer_nonfinite(const FortranCall& call, Routine called, int bits) {
   index_t found = 0;
-  const std::optional<index_t> info = tessera::answer_nonfinite(call.problem, found);
+  std::optional<index_t> info = tessera::answer_nonfinite(call.problem, found);
   if (!info) return std::nullopt;
+  if (*info == 0 && called != call.problem.routine) info = info_of_iteration(call.problem);
   if (call.left != nullptr) {
     LapackOperand left;
     left.address = static_cast<std::byte*>(call.left);
@@ -53,7 +55,7 @@ struct Next : offload::NextLapack {
        const FortranCall& call, int bits)
       : NextLapack{[](const NextLapack& self) noexcept {
           const Next& next = static_cast<const Next&>(self);
-          if (const auto info = answer_nonfinite(next.call_, next.bits_)) return *info;
+          if (const auto info = answer_nonfinite(next.call_, next.symbol_.routine, next.bits_)) return *info;
           go_on_to(next.function_, next.symbol_, next.arguments_, next.lengths_);
           return next.call_.info != nullptr ? read_integer(next.call_.info, next.bits_) : 0;
         }},
