@@ -11,8 +11,8 @@
 // advance together, panel by panel.
 //
 // LU: the row interchanges of a panel apply to the columns to the right of it, too. The rows of L in columns to the
-// left, which are at home by then, are interchanged when all is done. If a device is lost, the columns at home are
-// final, and the others are as they were. No column at home depends on a panel that is computed once more, whose pivots
+// left, which are at home by then, are the host's part (left_rows.hpp). If a device is lost, the columns at home are
+// as tasks have made them, and the others are as they were. No column at home depends on a panel that is computed once more, whose pivots
 // may then be others (GraphProperties::repeatable).
 //
 // LQ: the graph is that of QR of A^H, whose block columns are block rows of A.
@@ -21,10 +21,8 @@
 // implementation of the parallel out-of-core ScaLAPACK LU, QR and Cholesky factorization routines, 2000, for columns
 // that do not fit.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,8 +30,8 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/side_by_side.hpp"
 #include "routines/lapack.hpp"
+#include "routines/left_rows.hpp"
 #include "routines/tiled_graph.hpp"
 
 namespace tessera::routines {
@@ -132,6 +130,10 @@ class BlockColumns final : public TiledGraph {
   std::size_t tails_bytes() const { return static_cast<std::size_t>(panels_ * tail_bytes_); }
   void set_tails(std::byte* tails) { tails_ = tails; }
 
+  runtime::HostPart* host_part() const override { return host_part_; }
+  /// It outlives the job.
+  void set_host_part(runtime::HostPart* part) { host_part_ = part; }
+
   /// The panels in host memory, in their order. They are complete when the job has ended.
   std::vector<kernels::Panel> panels() const {
     std::vector<kernels::Panel> all;
@@ -175,6 +177,7 @@ class BlockColumns final : public TiledGraph {
   const index_t panels_;
   const index_t tail_bytes_;    // of the widest
   std::byte* tails_ = nullptr;  // by panel
+  runtime::HostPart* host_part_ = nullptr;
 };
 
 Columns columns_of(const LuCall& call) { return {PanelKind::lu, call.type, call.m, call.n, call.A, call.lda}; }
@@ -196,6 +199,7 @@ struct Factored {
   runtime::JobStatistics statistics;
   std::vector<kernels::Panel> panels;
   std::shared_ptr<const device::HostMemory> tails;
+  std::unique_ptr<LeftRows> left_rows;  ///< of LU
 };
 
 Factored run(runtime::Runtime& runtime, const Columns& call, index_t columns, const runtime::CpuHelp& cpu) {
@@ -207,67 +211,15 @@ Factored run(runtime::Runtime& runtime, const Columns& call, index_t columns, co
     std::shared_ptr<device::HostMemory> tails = runtime.host_memory(graph.tails_bytes());
     graph.set_tails(tails->data());
     factored.panels = graph.panels();
+    if (call.kind == PanelKind::lu) {
+      factored.left_rows = std::make_unique<LeftRows>(factored.panels, runtime.processors());
+      graph.set_host_part(factored.left_rows.get());
+    }
     factored.tails = std::move(tails);
     return plan;
   };
   factored.statistics = run_planned(runtime, call.type, choose, cpu);
   return factored;
-}
-
-/// By row from `first` on: which of these rows its elements come from, after the interchanges of all panels that begin
-/// there or later.
-std::vector<index_t> sources_of_rows(const std::vector<kernels::Panel>& panels, index_t first, index_t m) {
-  std::vector<index_t> sources(static_cast<std::size_t>(m - first));
-  std::iota(sources.begin(), sources.end(), 0);
-  index_t begin = 0;
-  for (const kernels::Panel& panel : panels) {
-    for (index_t i = 0; i < panel.n && begin >= first; ++i) {
-      index_t* const rows = sources.data() + (begin - first);
-      std::swap(rows[i], rows[kernels::pivot_tail(panel).pivots[i] - 1]);
-    }
-    begin += panel.n;
-  }
-  return sources;
-}
-
-/// Rows that move all at once, which is quicker than one interchange after the other.
-template <Scalar T>
-void move_rows(T* rows, index_t ld, index_t columns, const std::vector<index_t>& sources) {
-  std::vector<T> moved(sources.size());
-  for (index_t j = 0; j < columns; ++j) {
-    T* const column = rows + j * ld;
-    std::transform(sources.begin(), sources.end(), moved.begin(), [column](index_t from) { return column[from]; });
-    std::copy(moved.begin(), moved.end(), column);
-  }
-}
-
-/// Columns to the left of each panel, by its pivots. They are dealt to as many threads as there are processors.
-void interchange_left(const std::vector<kernels::Panel>& panels, const Columns& call, int processors) {
-  struct Piece {
-    index_t column = 0, columns = 0;
-    index_t first_row = 0;  // that panels behind it interchange
-  };
-  constexpr index_t most_columns = 32;
-  std::vector<Piece> pieces;
-  index_t first = 0;
-  for (const kernels::Panel& panel : panels) {
-    const index_t end = first + panel.n;
-    if (end == call.least()) break;
-    for (; first < end; first += most_columns) pieces.push_back({first, std::min(most_columns, end - first), end});
-    first = end;
-  }
-  std::atomic<std::size_t> next = 0;
-  const auto interchange = [&](std::size_t) {
-    for (std::size_t p = next.fetch_add(1); p < pieces.size(); p = next.fetch_add(1)) {
-      const Piece& piece = pieces[p];
-      const std::vector<index_t> sources = sources_of_rows(panels, piece.first_row, call.m);
-      dispatch(call.type, [&]<Scalar T>(T) {
-        move_rows(static_cast<T*>(call.A) + piece.first_row + piece.column * call.lda, call.lda, piece.columns,
-                  sources);
-      });
-    }
-  };
-  if (!pieces.empty()) side_by_side(std::min(static_cast<std::size_t>(processors), pieces.size()), interchange);
 }
 
 }  // namespace
@@ -289,7 +241,7 @@ runtime::JobStatistics lu(runtime::Runtime& runtime, const LuCall& call, index_t
     if (index_t& info = factored.statistics.info; info == 0 && *tail.info > 0) info = *tail.info + first;
     first += panel.n;
   }
-  interchange_left(factored.panels, columns_of(call), runtime.processors());
+  factored.left_rows->finish();
   return std::move(factored.statistics);
 }
 

@@ -233,7 +233,8 @@ TYPED_TEST(DenseApi, AnswersMatricesThatAreNotFinite) {
         const std::int64_t info = run<TypeParam>(context, fixture.problem());
         const bool tells_nan = form.routine == Routine::gesdd || form.routine == Routine::geev;
         // Of Hermitian matrices, vectors of large ones come from divide and conquer.
-        const bool divides = (form.routine == Routine::heevd || form.routine == Routine::hegvd) && form.vectors && form.n > 25;
+        const bool divides =
+            (form.routine == Routine::heevd || form.routine == Routine::hegvd) && form.vectors && form.n > 25;
         if (tells_nan && std::isnan(number)) {
           EXPECT_EQ(info, -4) << fixture.problem();
         } else if (divides) {

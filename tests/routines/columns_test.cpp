@@ -200,6 +200,25 @@ TEST(ColumnsFaultModel, ALossAtAnyMomentLeavesFactorsAndPivotsRight) {
   EXPECT_GT(restarts, 20);
 }
 
+// The host moves rows of L meanwhile, which others must find as they were.
+TEST(ColumnsFaultModel, ALossWhileTheHostMovesRows) {
+  constexpr index_t m = 2000, n = 160, narrow = 10;
+  constexpr std::int64_t never = -1;
+  for (const auto& [devices, number] :
+       {std::pair(2, never), std::pair(2, std::int64_t{45}), std::pair(1, std::int64_t{110})}) {
+    HostDeviceSettings settings;
+    settings.memory_bytes = std::size_t{64} << 20;
+    std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices), settings);
+    all.front().failing_operation = FailingOperation::kernel;
+    all.front().fail_after_ops = number;
+    test::HostRuntime machine(all, Config::from_settings("TESSERA_KEEP_OLD_VALUES=peers"));
+    ColumnsFixture<std::complex<double>> fixture({.m = m, .n = n}, 5);
+    const runtime::JobStatistics statistics = fixture.run(*machine.runtime, narrow);
+    EXPECT_TRUE(fixture.check(statistics.info)) << devices << " devices, kernel " << number;
+    EXPECT_EQ(statistics.restarts, number == never ? 0 : 1);
+  }
+}
+
 // --- the schedule ---
 
 TEST(ColumnsScheduleModel, IsNearTheBound) {

@@ -55,11 +55,14 @@ CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const Tas
   return outcome;
 }
 
+void CpuWorker::tell(device::Block block, device::Extent extent) const {
+  if (tell_written_) tell_written_(block, extent);
+}
+
 void CpuWorker::tell(const TaskGraph& graph, TaskId task) const {
-  if (!tell_written_) return;
   const HostTile tile = graph.output(task).tile;
   const auto element = static_cast<index_t>(element_bytes(graph.type));
-  tell_written_({tile.address, tile.ld * element}, cache::extent_of(tile, element));
+  tell({tile.address, tile.ld * element}, cache::extent_of(tile, element));
 }
 
 // All of it, apart, because what it takes to compute a part depends on the step. No slice depends on another one.

@@ -49,6 +49,9 @@ class CpuWorker {
   Outcome finish(const TaskGraph& graph, std::span<const TaskId> tasks,
                  std::span<const PartlyWritten> partly = {}) const;
 
+  /// Tells what somebody else has written in host memory.
+  void tell(device::Block block, device::Extent extent) const;
+
  private:
   /// @param C where the output is: as the graph says, or apart from it
   void compute(const TaskGraph& graph, TaskId task, const HostTile& C, Outcome& outcome) const;

@@ -15,6 +15,7 @@
 #include "cache/tile_cache.hpp"
 #include "device/device.hpp"
 #include "runtime/performance_model.hpp"
+#include "runtime/tiles/host_part.hpp"
 #include "runtime/tiles/step.hpp"
 
 namespace tessera::runtime {
@@ -108,6 +109,9 @@ class TaskGraph : public GraphProperties {
   /// take them. The last one of several may be of the wave in which it should be asked for, whatever others read then;
   /// that may be the wave of the step before.
   virtual index_t wave(TaskId, index_t nth) const { return nth; }
+
+  /// What the host does to results in host memory. nullptr: nothing
+  virtual HostPart* host_part() const { return nullptr; }
 
   /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and
   /// tasks that share operands the same home as far as this goes with it. Of no use to grouped graphs.

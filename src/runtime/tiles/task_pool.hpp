@@ -111,6 +111,9 @@ class TaskPool {
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || graph_.ordered) raise_();
   }
 
+  /// Whether its result is in host memory. @pre graph().ordered
+  bool is_done(TaskId task) const { return at(task).done.load(std::memory_order_acquire); }
+
   /// The task's output can be pinned by other tasks.
   void publish(TaskId task) {
     at(task).published.store(true, std::memory_order_release);  // pairs with readable()

@@ -82,6 +82,11 @@ void add(DeviceStatistics& sum, const cache::CacheCounters& counters, const Work
   sum.flops += outcome.flops;
 }
 
+/// Whether threads of the device carry the matrix, which need the host's processors and memory.
+bool is_carried(const device::Device& device, const device::HostMatrix& matrix) {
+  return device.info().copy_threads > 0 && !device.has_locked(matrix.address);
+}
+
 /// Errors beside the loss of a device are taken for its consequences: tiles that never came from it.
 void tell_fates(Attempt& made, std::span<DeviceFate> fates) noexcept {
   using Kind = DeviceFate::Kind;
@@ -188,7 +193,23 @@ bool TileJob::attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) 
   }
   tell_fates(made, fates);
   take_over(made, fates);
+  // Tasks that are left read results in host memory.
+  if (HostPart* const part = graph_.host_part(); part != nullptr && has_more()) part->undo();
   return true;
+}
+
+// The host's part of the job, where devices read results from each other alone. nullptr: it waits for the end.
+HostPart* TileJob::host_part_beside(const Attempt& made) const {
+  HostPart* const part = graph_.host_part();
+  if (part == nullptr || part->threads() == 0 || !made.cache->all_connected()) return nullptr;
+  // Results of an attempt before are in host memory alone.
+  if (static_cast<index_t>(pending_.tasks().size()) < graph_.task_count) return nullptr;
+  for (std::size_t d = 0; d < made.working.size(); ++d) {
+    if (!made.working[d]) continue;
+    if (!graph_.fits(made.cache->slots(static_cast<int>(d)))) return nullptr;
+    if (is_carried(*in_.devices.accelerator(d).device, graph_.touched.front().matrix)) return nullptr;
+  }
+  return part;
 }
 
 // It throws only before any task is begun.
@@ -208,12 +229,24 @@ void TileJob::run_workers(const Admission::Stay& stay, Attempt& made) {
   }
   in_.crew.employ(made);
   const bool side_by_side = Crew::should_advance_side_by_side(graph_, made);
-  TaskPool pool(
-      graph_, made.working, pending_.tasks(), side_by_side, [&] { in_.crew.raise_all(made); },
-      [&] { in_.crew.announce_end(made); });
+  std::optional<HostPartThreads> beside;
+  if (HostPart* const part = host_part_beside(made))
+    beside.emplace(*part, [this](const HostPart::Written& each) { in_.cpu_worker.tell(each.block, each.extent); });
+  const auto raise = [&] {
+    in_.crew.raise_all(made);
+    if (beside) beside->raise();
+  };
+  TaskPool pool(graph_, made.working, pending_.tasks(), side_by_side, raise, [&] { in_.crew.announce_end(made); });
   const Progress::Source tells(flops_of_tasks(graph_), [&pool] { return pool.flops_left(); });
-  in_.crew.run(
-      pool, [&] { return in_.cpu_worker.run(pool, lazy() == Lazy::nothing ? cpu_ : CpuHelp()); }, made);
+  const auto run = [&] {
+    in_.crew.run(
+        pool, [&] { return in_.cpu_worker.run(pool, lazy() == Lazy::nothing ? cpu_ : CpuHelp()); }, made);
+  };
+  if (beside) {
+    beside->run(run, [&pool](TaskId task) { return pool.is_done(task); });
+  } else {
+    run();
+  }
   made.breakdown = pool.breakdown();
   if (made.old_values) made.old_values->stop_copying();  // after a failure some may be left to do
 }

@@ -73,6 +73,7 @@ class TileJob final : public Job {
   void finish_on_cpu() override;
 
  private:
+  HostPart* host_part_beside(const Attempt& made) const;
   void run_workers(const Admission::Stay& stay, Attempt& made);
   std::unique_ptr<device::HostPinning> pin_operands(const std::vector<bool>& working);
   void take_over(const Attempt& made, std::span<const DeviceFate> fates);
