@@ -176,6 +176,7 @@ void TileCache::release(Replica* replica) {
   const LockGuard lock(mutex_);
   if (replica->readers <= 0) throw InternalError("cache: release without pin");
   --replica->readers;
+  end_loan(*replica);
 }
 
 bool TileCache::are_connected(int device, int peer) const {
@@ -283,8 +284,10 @@ bool TileCache::collect(int device) {
   const LockGuard lock(mutex_);
   for (std::size_t kind = 0; kind < std::size(outgoing); ++kind) {
     for (std::size_t left = ended[kind]; left > 0; --left, outgoing[kind]->pop_front()) {
-      --outgoing[kind]->front().source->readers;
-      --outgoing[kind]->front().source->outgoing;
+      Replica& source = *outgoing[kind]->front().source;
+      --source.readers;
+      --source.outgoing;
+      end_loan(source);
     }
   }
   for (std::size_t left = written; left > 0; --left, here.write_backs.pop_front()) {
@@ -362,6 +365,19 @@ void TileCache::discard(Replica& replica, TileEvent event) {
   } else {
     here.heap.free(address);
   }
+}
+
+// Of a replica that nobody will read any more. It has arrived from the start, so that any device may end it.
+void TileCache::end_loan(Replica& replica) {
+  if (replica.loan && replica.superseded && replica.readers == 0) discard(replica);
+}
+
+void TileCache::end_loans(const TileEntry& entry) {
+  std::vector<Replica*> lent;
+  for (const auto& old : entry.superseded) {
+    if (old->loan) lent.push_back(old.get());
+  }
+  for (Replica* const replica : lent) end_loan(*replica);
 }
 
 // Enters a replica; if the protocol refuses the event, its segment returns to the heap.

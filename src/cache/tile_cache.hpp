@@ -8,7 +8,7 @@
 // (tile_directory.hpp). Within one job every segment has the same size, so the heap cannot fragment.
 //
 // What an earlier call has left in a device's memory is read where it lies (Device::lend). Such a replica takes no
-// segment of the heap, and is not evicted.
+// segment of the heap, and is not evicted. Its loan ends once the next version is complete and nobody reads it.
 //
 // A device may also keep the old value of a peer's output tile in free memory. It is not readable, and has a slot of
 // its own until drop(). Nothing is evicted for it.
@@ -279,6 +279,8 @@ class TileCache {
   std::byte* allocate_slot(int device, index_t needed_soon = -1) TESSERA_REQUIRES(mutex_);
   void forget_arrival(const Replica& replica) TESSERA_REQUIRES(mutex_);
   void discard(Replica& replica, TileEvent event = TileEvent::drop) TESSERA_REQUIRES(mutex_);
+  void end_loan(Replica& replica) TESSERA_REQUIRES(mutex_);
+  void end_loans(const TileEntry& entry) TESSERA_REQUIRES(mutex_);
   Replica& enter(int device, const HostTile& tile, std::byte* address, TileEvent event, Replica* source)
       TESSERA_REQUIRES(mutex_);
   Replica* borrow(int device, const HostTile& tile) TESSERA_REQUIRES(mutex_);

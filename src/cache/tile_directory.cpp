@@ -104,7 +104,7 @@ void TileDirectory::erase(Replica& replica, TileEvent event) {
 
 bool TileDirectory::can_update(const Replica& replica) const {
   const TileEntry& entry = *replica.entry;
-  if (replica.superseded || replica.output || entry.output || replica.readers != 1) return false;
+  if (replica.superseded || replica.output || entry.output || replica.readers != 1 || replica.loan) return false;
   return std::all_of(entry.replicas.begin(), entry.replicas.end(), [&](const auto& other) {
     return !other || other.get() == &replica || (other->readers == 0 && !other->submitting);
   });

@@ -49,6 +49,7 @@ void TileCache::publish(Replica* output) {
   }
   directory_.publish(*output);
   if (old != nullptr && old->readers == 0) discard(*old);
+  end_loans(*output->entry);
 }
 
 bool TileCache::may_write_back(const Replica* output) {
@@ -71,6 +72,7 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begu
   {
     const LockGuard lock(mutex_);
     host = directory_.begin_write_back(*output);
+    end_loans(*output->entry);
   }
   try {
     auto begin = device.record(stream);

@@ -133,7 +133,8 @@ Mirror::Blocks::iterator Mirror::placed_at(std::byte* place) {
   return std::find_if(placed_.begin(), placed_.end(), [&](const Block& each) { return each.memory->address == place; });
 }
 
-void Mirror::enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place, bool is_only_copy) {
+void Mirror::enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place, bool is_only_copy,
+                   const device::EventPtr& filled) {
   const LockGuard lock(mutex_);
   const auto block = placed_at(place);
   drop_overlapped(matrix, rectangle);
@@ -141,6 +142,7 @@ void Mirror::enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place
   block->rectangle = rectangle;
   block->on_device = {place, rectangle.column_bytes};
   block->is_only_copy = is_only_copy;
+  block->filled = filled;
   blocks_.splice(blocks_.end(), placed_, block);
 }
 
@@ -180,7 +182,7 @@ std::byte* Mirror::allocate(std::size_t bytes) {
     if (take_segment(bytes)) continue;
     const auto oldest = std::find_if(blocks_.begin(), blocks_.end(),
                                      [](const Block& block) { return !block.is_only_copy && !block.is_lent(); });
-    if (oldest == blocks_.end() || retired_bytes_ >= static_cast<index_t>(bytes)) return nullptr;
+    if (oldest == blocks_.end() || soon_free() >= bytes) return nullptr;
     dropped_.splice(dropped_.end(), blocks_, oldest);
   }
 }
@@ -218,7 +220,7 @@ void Mirror::free_small_segments(std::size_t bytes) {
 heap::DeviceHeap& Mirror::heap_of(std::byte* place) { return std::prev(segments_.upper_bound(place))->second; }
 
 void Mirror::free(Block& block) {
-  if (block.memory.use_count() == 1) heap_of(block.memory->address).free(block.memory->address);
+  if (--block.memory->blocks == 0) heap_of(block.memory->address).free(block.memory->address);
 }
 
 std::size_t Mirror::taken() const {
@@ -259,7 +261,6 @@ void Mirror::give_back() {
   blocks_.clear();
   dropped_.clear();
   retired_.clear();
-  retired_bytes_ = 0;
   for (const auto& [address, heap] : segments_) device_.free(address);
   segments_.clear();
 }
@@ -304,8 +305,10 @@ void Mirror::drop_overlapped(MatrixId matrix, const Rectangle& rectangle) {
     if (here->matrix != matrix || !overlaps(here->rectangle, rectangle)) continue;
     Blocks left;
     if (here->is_only_copy) {
-      for (const Rectangle& part : difference(here->rectangle, rectangle))
+      for (const Rectangle& part : difference(here->rectangle, rectangle)) {
         left.push_back({matrix, part, here->at(part), here->memory, true, here->filled});
+        ++here->memory->blocks;
+      }
     }
     blocks_.splice(here, left);
     dropped_.splice(dropped_.end(), blocks_, here);
@@ -319,10 +322,18 @@ bool Mirror::retire_dropped() {
   if (!until) return false;
   while (!dropped_.empty()) {
     retired_.push_back({dropped_.front(), *until});
-    retired_bytes_ += dropped_.front().rectangle.bytes();
     dropped_.pop_front();
   }
   return true;
+}
+
+/// Bytes of blocks that are given up, and in use for a little while. Loans may take longer.
+std::size_t Mirror::soon_free() const {
+  std::size_t sum = 0;
+  for (const Retired& retired : retired_) {
+    if (!retired.block.is_lent()) sum += static_cast<std::size_t>(retired.block.rectangle.bytes());
+  }
+  return sum;
 }
 
 // Events of a stream complete in order, and so do these.
@@ -334,7 +345,6 @@ void Mirror::free_retired() {
     here->until.clear();
     if (here->block.is_lent()) continue;
     free(here->block);
-    retired_bytes_ -= here->block.rectangle.bytes();
     retired_.erase(here);
   }
 }

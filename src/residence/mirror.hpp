@@ -96,7 +96,9 @@ class Mirror {
   /// The first half of make(): place for a block that nobody finds yet. @return as make(). Only the owner.
   std::byte* place(index_t bytes);
   /// The second half: the block at that place is in the place of all that it overlaps from now on.
-  void enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place, bool is_only_copy);
+  /// @param filled as of note_filling()
+  void enter(MatrixId matrix, const Rectangle& rectangle, std::byte* place, bool is_only_copy,
+             const device::EventPtr& filled = nullptr);
   /// Instead of the second half. Copies there may be under way. Takes no memory.
   void give_up(std::byte* place);
 
@@ -130,6 +132,7 @@ class Mirror {
   struct Memory {
     std::byte* address = nullptr;
     std::size_t bytes = 0;
+    int blocks = 1;  ///< that it is shared by; with the lock
     /// Ended without the lock. The mirror's read pairs with the end: readers have read when it sees it.
     std::atomic<int> loans = 0;
   };
@@ -160,6 +163,7 @@ class Mirror {
   void free(Block& block) TESSERA_REQUIRES(mutex_);
   std::size_t taken() const TESSERA_REQUIRES(mutex_);
   std::size_t untaken() const TESSERA_REQUIRES(mutex_);
+  std::size_t soon_free() const TESSERA_REQUIRES(mutex_);
   void drop_overlapped(MatrixId matrix, const Rectangle& rectangle) TESSERA_REQUIRES(mutex_);
   bool retire_dropped() TESSERA_REQUIRES(mutex_);
   void free_retired() TESSERA_REQUIRES(mutex_);
@@ -171,7 +175,6 @@ class Mirror {
   Blocks placed_ TESSERA_GUARDED_BY(mutex_);                                    ///< by place(): nobody finds them
   Blocks dropped_ TESSERA_GUARDED_BY(mutex_);              ///< not known to be unused from some event on
   std::list<Retired> retired_ TESSERA_GUARDED_BY(mutex_);  ///< used until their events, or until they are lent no more
-  index_t retired_bytes_ TESSERA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tessera::residence

@@ -160,8 +160,7 @@ std::optional<Block> MirroredDevice::assemble(const Residence::Place& place, Blo
   const Block here{at, wanted.column_bytes};
   try {
     fill(place, here, host_from);
-    mirror_.enter(place.matrix, wanted, at, false);
-    note_filling(place, StreamKind::up);
+    mirror_.enter(place.matrix, wanted, at, false, device_->record({StreamKind::up}));
   } catch (...) {
     mirror_.give_up(at);
     throw;

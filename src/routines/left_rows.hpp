@@ -34,7 +34,7 @@ class LeftRows final : public runtime::HostPart {
   struct Piece {
     index_t panel = 0;                ///< that it is a part of
     index_t column = 0, columns = 0;  ///< of the panel
-    index_t moved = 0;                ///< by the panels before this one
+    index_t moved = 0;                ///< by panels after its own and before this one
     bool is_moving = false;           ///< a thread is at it
   };
 

@@ -99,7 +99,7 @@ TEST_F(LentTiles, MakeNoRoomForOthers) {
   EXPECT_EQ(cache_->counters(0).evictions, 0);
 }
 
-TEST_F(LentTiles, AreOnLoanUntilTheNextVersionIsReadable) {
+TEST_F(LentTiles, AreOnLoanUntilNobodyReadsThemAnyMore) {
   open(1, 2);
   devices_[0]->add(tile(0), 5);
   Replica* const old = cache_->pin(0, tile(0));
@@ -114,8 +114,9 @@ TEST_F(LentTiles, AreOnLoanUntilTheNextVersionIsReadable) {
   EXPECT_EQ(value(cache_->pin(0, tile(0))), 6) << "host memory is stale, and so is what may be lent";
   cache_->check_invariants();
   cache_->release(old);
-  cache_->begin_job(tile_bytes, sizeof(double));
   EXPECT_EQ(devices_[0]->loans(tile(0)), 0);
+  cache_->check_invariants();
+  cache_->begin_job(tile_bytes, sizeof(double));
   EXPECT_EQ(value(cache_->pin(0, tile(0))), 5);
   cache_->check_invariants();
 }

@@ -314,6 +314,16 @@ TEST_F(MirrorTest, MemoryOnLoanIsNotGivenAnew) {
   mirror_.check_invariants();
 }
 
+TEST_F(MirrorTest, OthersAreGivenUpBesideMemoryOnLoan) {
+  const auto block = [](index_t column) { return Rectangle{0, column, bytes / 4, 1}; };
+  for (index_t column = 0; column < 4; ++column) mirror_.make(1, block(column));
+  const auto lent = mirror_.lend(1, block(0));
+  mirror_.drop(1, block(0));
+  for (index_t column = 4; column < 12; ++column) EXPECT_NE(mirror_.make(1, block(column)), nullptr) << column;
+  EXPECT_EQ(mirror_.resident_bytes(), 3 * bytes / 4);
+  mirror_.check_invariants();
+}
+
 TEST_F(MirrorTest, OnlyCopiesStayWhenMemoryIsShort) {
   constexpr index_t quarter = bytes / 4;
   std::byte* const kept = mirror_.make(1, {0, 0, quarter, 1}, true);

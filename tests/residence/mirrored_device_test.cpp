@@ -18,11 +18,22 @@ using device::StreamKind;
 
 constexpr std::size_t slot_bytes = 64 * 64, slots = 4, mirror_bytes = 6 * 64 * 64;
 
+/// Refuses one event.
+class RefusingDevice final : public device::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  device::EventPtr record(device::StreamId stream) override {
+    if (refused_in == 0 || --refused_in > 0) return HostDevice::record(stream);
+    throw WorkRefused("an event");
+  }
+  int refused_in = 0;  ///< the event of that number from now on; 0: none
+};
+
 struct Gpu {
   explicit Gpu(Residence& residence, int ordinal, std::size_t bytes = mirror_bytes, bool verifies = false) {
     HostDeviceSettings settings;
     settings.memory_bytes = slot_bytes * slots + 2 * bytes;
-    auto owned = std::make_unique<device::HostDevice>(ordinal, settings);
+    auto owned = std::make_unique<RefusingDevice>(ordinal, settings);
     raw = owned.get();
     slab = raw->reserve(slot_bytes * slots);
     device = std::make_unique<MirroredDevice>(std::move(owned), residence, bytes, verifies);
@@ -39,7 +50,7 @@ struct Gpu {
   }
   std::int64_t copies_up() const { return raw->operations(StreamKind::up); }
 
-  device::HostDevice* raw = nullptr;
+  RefusingDevice* raw = nullptr;
   std::byte* slab = nullptr;
   std::unique_ptr<MirroredDevice> device;
 };
@@ -358,6 +369,29 @@ TEST(MirroredDevice, ResultsInALazyMatrixStay) {
   EXPECT_FALSE(residence.is_stale(*id));
   EXPECT_EQ(*matrix.at(8, 4).address, std::byte{7});
   EXPECT_EQ(*matrix.at(39, 19).address, std::byte{7});
+}
+
+TEST(MirroredDevice, APeersCopyThatIsRefusedLeavesNothingBehind) {
+  for (int refused = 1; refused <= 4; ++refused) {
+    Residence residence;
+    const Gpu one(residence, 0), other(residence, 1);
+    Matrix matrix(7);
+    ASSERT_TRUE(residence.add(matrix.host(), Kind::lazy));
+    std::memset(one.slab, 7, slot_bytes);
+    one.device->copy_down(matrix.at(8, 4), one.slot(0, 32), {32, 16});
+    one.wait();
+    other.raw->refused_in = refused;
+    const auto fetch = [&] { other.device->copy_up(other.slot(2, 32), matrix.at(8, 4), {32, 16}); };
+    if (refused < 4) {
+      EXPECT_THROW(fetch(), WorkRefused) << refused;
+    }
+    other.raw->refused_in = 0;
+    other.device->mirror().check_invariants();
+    fetch();
+    other.wait();
+    EXPECT_EQ(other.slab[2 * slot_bytes], std::byte{7});
+    other.device->mirror().check_invariants();
+  }
 }
 
 TEST(MirroredDevice, ResultsInAMatrixThatIsHeldGoDown) {

@@ -1,6 +1,6 @@
 #include "runtime/tiles/host_part.hpp"
 
-#include <new>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -44,16 +44,19 @@ bool HostPartThreads::has_ended() {
 
 // It returns at the end of the job and not before, so that the caller finds a piece.
 void HostPartThreads::serve(const HostPart::IsHome& is_home) {
-  bool has_memory = true;
-  for (index_t seen = 0;;) {
+  bool goes_on = true;
+  const auto did_some = [&] {
+    std::optional<HostPart::Written> written;
     try {
-      while (has_memory && !has_ended()) {
-        const std::optional<HostPart::Written> written = part_.do_some(is_home);
-        if (!written) break;
-        tell_(*written);
-      }
-    } catch (const std::bad_alloc&) {  // what is left waits for the end
-      has_memory = false;
+      written = part_.do_some(is_home);
+    } catch (const std::exception&) {  // there is no memory: what is left waits for the end
+      goes_on = false;
+    }
+    if (written) tell_(*written);
+    return written.has_value();
+  };
+  for (index_t seen = 0;;) {
+    while (goes_on && !has_ended() && did_some()) {
     }
     UniqueLock lock(mutex_);
     while (!has_ended_ && changes_ == seen) changed_.wait(lock.native());

@@ -111,6 +111,7 @@ class TaskGraph : public GraphProperties {
   virtual index_t wave(TaskId, index_t nth) const { return nth; }
 
   /// What the host does to results in host memory. nullptr: nothing
+  /// @pre the graph is ordered; no result is an intermediate one, and nothing breaks down
   virtual HostPart* host_part() const { return nullptr; }
 
   /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and

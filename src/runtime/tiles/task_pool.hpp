@@ -111,7 +111,8 @@ class TaskPool {
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || graph_.ordered) raise_();
   }
 
-  /// Whether its result is in host memory. @pre graph().ordered
+  /// Whether its result is in host memory. @pre graph().ordered; it is no intermediate one, and factors without a
+  /// breakdown
   bool is_done(TaskId task) const { return at(task).done.load(std::memory_order_acquire); }
 
   /// The task's output can be pinned by other tasks.

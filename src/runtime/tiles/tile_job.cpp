@@ -206,7 +206,10 @@ HostPart* TileJob::host_part_beside(const Attempt& made) const {
   if (static_cast<index_t>(pending_.tasks().size()) < graph_.task_count) return nullptr;
   for (std::size_t d = 0; d < made.working.size(); ++d) {
     if (!made.working[d]) continue;
-    if (!graph_.fits(made.cache->slots(static_cast<int>(d)))) return nullptr;
+    // A column that is not at home yet may have a second slot, for what a peer had there.
+    const bool keeps_for_peers = made.old_values && made.old_values->has_peers(static_cast<int>(d));
+    const index_t kept = keeps_for_peers ? graph_.task_count : 0;
+    if (!graph_.fits(made.cache->slots(static_cast<int>(d)) - kept)) return nullptr;
     if (is_carried(*in_.devices.accelerator(d).device, graph_.touched.front().matrix)) return nullptr;
   }
   return part;
