@@ -372,12 +372,14 @@ void TileCache::end_loan(Replica& replica) {
   if (replica.loan && replica.superseded && replica.readers == 0) discard(replica);
 }
 
+// Takes no memory: a version has been replaced.
 void TileCache::end_loans(const TileEntry& entry) {
-  std::vector<Replica*> lent;
-  for (const auto& old : entry.superseded) {
-    if (old->loan) lent.push_back(old.get());
+  const auto ends = [](const auto& old) { return old->loan && old->readers == 0; };
+  for (;;) {
+    const auto old = std::find_if(entry.superseded.begin(), entry.superseded.end(), ends);
+    if (old == entry.superseded.end()) return;
+    discard(**old);
   }
-  for (Replica* const replica : lent) end_loan(*replica);
 }
 
 // Enters a replica; if the protocol refuses the event, its segment returns to the heap.

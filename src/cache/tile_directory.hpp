@@ -152,9 +152,9 @@ class TileDirectory {
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
-  /// The replica to evict: one in the heap that may be dropped, without readers, arrived, and with a next use after `later_than`.
-  /// Of these the one that is used last, and among equals the least recently used (ALRU if no use is known). nullptr if
-  /// there is none.
+  /// The replica to evict: one in the heap that may be dropped, without readers, arrived, and with a next use after
+  /// `later_than`. Of these the one that is used last, and among equals the least recently used (ALRU if no use is
+  /// known). nullptr if there is none.
   Replica* eviction_candidate(int device, index_t later_than = -1) const;
   /// The replica to write back so that it can be evicted: chosen likewise among those that are the only copy.
   Replica* write_back_candidate(int device, index_t later_than = -1) const;

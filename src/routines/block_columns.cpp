@@ -12,8 +12,8 @@
 //
 // LU: the row interchanges of a panel apply to the columns to the right of it, too. The rows of L in columns to the
 // left, which are at home by then, are the host's part (left_rows.hpp). If a device is lost, the columns at home are as
-// tasks have made them, and the others are as they were. No column at home depends on a panel that is computed once more, whose pivots
-// may then be others (GraphProperties::repeatable).
+// tasks have made them, and the others are as they were. No column at home depends on a panel that is computed once
+// more, whose pivots may then be others (GraphProperties::repeatable).
 //
 // LQ: the graph is that of QR of A^H, whose block columns are block rows of A.
 //
