@@ -7,8 +7,8 @@
 // tile's readable version is never dropped, and host memory is read only while it holds that version
 // (tile_directory.hpp). Within one job every segment has the same size, so the heap cannot fragment.
 //
-// What an earlier call has left in a device's memory is read where it lies (Device::lend). Such a replica takes no
-// segment of the heap, and is not evicted. Its loan ends once the next version is complete and nobody reads it.
+// Tiles that an earlier call has left in a device's memory are read where they lie (Device::lend). Such a replica takes
+// no segment of the heap, and is not evicted. Its loan ends once the next version is complete and nobody reads it.
 //
 // A device may also keep the old value of a peer's output tile in free memory. It is not readable, and has a slot of
 // its own until drop(). Nothing is evicted for it.

@@ -13,7 +13,6 @@
 
 #include "core/mutex.hpp"
 #include "core/scalar.hpp"
-#include "kernels/panel.hpp"
 #include "runtime/tiles/host_part.hpp"
 
 namespace tessera::routines {

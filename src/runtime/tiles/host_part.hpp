@@ -34,8 +34,8 @@ class HostPart {
   /// @return what it has written; nothing: more results have to come first
   /// @throws std::bad_alloc before it has written anything
   virtual std::optional<Written> do_some(const IsHome& is_home) = 0;
-  /// Results in host memory become what the tasks have made. What is left is still to be done. @pre no thread is in
-  /// do_some()
+  /// Results in host memory become what the tasks have made. All of the part is to be done anew.
+  /// @pre no thread is in do_some()
   virtual void undo() noexcept = 0;
 };
 

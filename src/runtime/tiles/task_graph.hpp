@@ -110,7 +110,7 @@ class TaskGraph : public GraphProperties {
   /// that may be the wave of the step before.
   virtual index_t wave(TaskId, index_t nth) const { return nth; }
 
-  /// What the host does to results in host memory. nullptr: nothing
+  /// The part that the host does, of results in host memory. nullptr: there is none
   /// @pre the graph is ordered; no result is an intermediate one, and nothing breaks down
   virtual HostPart* host_part() const { return nullptr; }
 
