@@ -268,7 +268,13 @@ TEST_F(DenseFaces, AnswerMatricesThatAreNotFinite) {
       const index_t not_converged = finds_singular_values(p.routine) ? std::min(p.m, p.n)
                                     : some                           ? p.iu - p.il + 1
                                                                      : p.n;
-      EXPECT_EQ(call.run(), tells_nan && std::isnan(number) ? -4 : not_converged) << p;
+      index_t info = tells_nan && std::isnan(number) ? -4 : not_converged;
+      if (p.routine == Routine::heevd || p.routine == Routine::hegvd) {
+        // Vectors of large matrices come from divide and conquer, which tells nothing; heev and hegv iterate.
+        const bool divides = symbol.entry == p.routine && p.vectors && p.n > 25;
+        info = divides ? 0 : p.n - 1;
+      }
+      EXPECT_EQ(call.run(), info) << p;
       const bool finds_some = p.routine == Routine::heevr;
       if (finds_some) {
         EXPECT_EQ(call.found(), p.range == EigenRange::values ? 0 : not_converged) << p;

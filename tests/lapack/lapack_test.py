@@ -242,7 +242,8 @@ print("done")
         for settings in ({"TESSERA_OFFLOAD": "never"}, {"TESSERA_DEVICES": "host:3", "TESSERA_OFFLOAD": "always", "TESSERA_TILE": "32"}):
             result = run(python, "-c", code, LD_PRELOAD=str(BLOCKS), **settings)
             self.assert_good(result)
-            self.assertEqual(result.stdout, "done\n")
+            # LAPACK's divide and conquer hands NaN on and tells of no error.
+            self.assertEqual(result.stdout, "eigh nan 40\neigh inf 40\ndone\n")
 
     def test_scipy(self):
         self.debian_python("scipy.linalg")
