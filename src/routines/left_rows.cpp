@@ -50,13 +50,9 @@ void move_back(T* rows, index_t ld, index_t columns, const Panel& by) {
 LeftRows::LeftRows(std::vector<Panel> panels, int processors)
     : panels_(std::move(panels)), processors_(static_cast<std::size_t>(std::max(processors, 1))) {
   constexpr index_t most_columns = 32;
-  index_t row = 0;
   double bytes = 0;
-  for (index_t number = 0; number < panel_count(); ++number) {
+  for (index_t number = 0; number + 1 < panel_count(); ++number) {  // no panel is to the right of the last one
     const Panel& own = panel(number);
-    first_rows_.push_back(row);
-    row += own.n;
-    if (number + 1 == panel_count()) break;  // no panel is to the right of the last one
     for (index_t column = 0; column < own.n; column += most_columns)
       pieces_.push_back({number, column, std::min(most_columns, own.n - column), number + 1});
     bytes += static_cast<double>((own.m - own.n) * own.n) * static_cast<double>(element_bytes(own.type));
@@ -70,11 +66,10 @@ LeftRows::LeftRows(std::vector<Panel> panels, int processors)
 /// By row from the first one of panel `begin` on: which of these rows its elements come from, after the interchanges of
 /// panels [begin, end).
 std::vector<index_t> LeftRows::sources_of_rows(index_t begin, index_t end) const {
-  const auto first_row = [this](index_t number) { return first_rows_[static_cast<std::size_t>(number)]; };
   std::vector<index_t> sources(static_cast<std::size_t>(panel(begin).m));
   std::iota(sources.begin(), sources.end(), index_t{0});
   for (index_t number = begin; number < end; ++number) {
-    index_t* const rows = sources.data() + (first_row(number) - first_row(begin));
+    index_t* const rows = sources.data() + rows_between(begin, number);
     const std::int32_t* const pivots = kernels::pivot_tail(panel(number)).pivots;
     for (index_t i = 0; i < panel(number).n; ++i) std::swap(rows[i], rows[pivots[i] - 1]);
   }
@@ -89,40 +84,32 @@ LeftRows::Piece* LeftRows::take(const IsHome& is_home) {
   Piece* most = nullptr;
   for (Piece& piece : pieces_) {
     if (piece.panel >= home_) break;
-    if (!piece.is_moving && home_ - piece.moved >= least_panels && (most == nullptr || piece.moved < most->moved))
+    if (piece.moving_to == 0 && home_ - piece.moved >= least_panels && (most == nullptr || piece.moved < most->moved))
       most = &piece;
   }
-  if (most != nullptr) most->is_moving = true;
+  if (most != nullptr) most->moving_to = home_;
   return most;
 }
 
-runtime::HostPart::Written LeftRows::move(Piece& piece, index_t end) {
+runtime::WrittenArea LeftRows::move(Piece& piece) {
   const AtEnd at_end([&] {
     const LockGuard lock(mutex_);
-    piece.is_moving = false;
+    piece.moving_to = 0;
   });
   const Panel& own = panel(piece.panel);
-  const index_t begin = piece.moved;
-  const index_t below =
-      first_rows_[static_cast<std::size_t>(begin)] - first_rows_[static_cast<std::size_t>(piece.panel)];
-  const std::vector<index_t> sources = sources_of_rows(begin, end);
+  const index_t below = rows_between(piece.panel, piece.moved), rows = panel(piece.moved).m;
+  const std::vector<index_t> sources = sources_of_rows(piece.moved, piece.moving_to);
   const auto element = static_cast<index_t>(element_bytes(own.type));
   dispatch(own.type,
            [&]<Scalar T>(T) { move_rows(rows_of<T>(own, below, piece.column), own.lda, piece.columns, sources); });
-  piece.moved = end;
+  piece.moved = piece.moving_to;
   return {{static_cast<std::byte*>(own.A) + (below + piece.column * own.lda) * element, own.lda * element},
-          {panel(begin).m * element, piece.columns}};
+          {rows * element, piece.columns}};
 }
 
-std::optional<runtime::HostPart::Written> LeftRows::do_some(const IsHome& is_home) {
+std::optional<runtime::WrittenArea> LeftRows::do_some(const IsHome& is_home) {
   Piece* const piece = take(is_home);
-  if (piece == nullptr) return std::nullopt;
-  index_t end = 0;
-  {
-    const LockGuard lock(mutex_);
-    end = home_;
-  }
-  return move(*piece, end);
+  return piece != nullptr ? std::optional(move(*piece)) : std::nullopt;
 }
 
 void LeftRows::undo() noexcept {
@@ -130,10 +117,9 @@ void LeftRows::undo() noexcept {
   for (Piece& piece : pieces_) {
     const Panel& own = panel(piece.panel);
     for (; piece.moved > piece.panel + 1; --piece.moved) {
-      const auto by = static_cast<std::size_t>(piece.moved - 1);
-      const index_t below = first_rows_[by] - first_rows_[static_cast<std::size_t>(piece.panel)];
+      const index_t by = piece.moved - 1, below = rows_between(piece.panel, by);
       dispatch(own.type, [&]<Scalar T>(T) {
-        move_back(rows_of<T>(own, below, piece.column), own.lda, piece.columns, panels_[by]);
+        move_back(rows_of<T>(own, below, piece.column), own.lda, piece.columns, panel(by));
       });
     }
   }
@@ -148,7 +134,8 @@ void LeftRows::finish() {
   }
   if (count == 0) return;
   side_by_side(std::min(processors_, count), [this](std::size_t) {
-    while (Piece* const piece = take([](runtime::TaskId) { return true; })) move(*piece, panel_count());
+    while (do_some([](runtime::TaskId) { return true; })) {
+    }
   });
 }
 

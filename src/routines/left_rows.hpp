@@ -24,7 +24,7 @@ class LeftRows final : public runtime::HostPart {
   LeftRows(std::vector<kernels::Panel> panels, int processors);
 
   std::size_t threads() const override { return threads_; }
-  std::optional<Written> do_some(const IsHome& is_home) override;
+  std::optional<runtime::WrittenArea> do_some(const IsHome& is_home) override;
   void undo() noexcept override;
   /// Does what is left. @pre all panels are in host memory; no thread is in do_some() @throws std::bad_alloc
   void finish();
@@ -34,17 +34,18 @@ class LeftRows final : public runtime::HostPart {
     index_t panel = 0;                ///< that it is a part of
     index_t column = 0, columns = 0;  ///< of the panel
     index_t moved = 0;                ///< by panels after its own and before this one
-    bool is_moving = false;           ///< a thread is at it
+    index_t moving_to = 0;            ///< the next value of `moved` while a thread is at it; 0: none is
   };
 
   index_t panel_count() const { return static_cast<index_t>(panels_.size()); }
   const kernels::Panel& panel(index_t number) const { return panels_[static_cast<std::size_t>(number)]; }
+  /// Rows of panel `from` above the first one of `to`. Each panel has the rows of the matrix from its first one on.
+  index_t rows_between(index_t from, index_t to) const { return panel(from).m - panel(to).m; }
   Piece* take(const IsHome& is_home) TESSERA_EXCLUDES(mutex_);
-  Written move(Piece& piece, index_t end) TESSERA_EXCLUDES(mutex_);
+  runtime::WrittenArea move(Piece& piece) TESSERA_EXCLUDES(mutex_);
   std::vector<index_t> sources_of_rows(index_t begin, index_t end) const;
 
   const std::vector<kernels::Panel> panels_;
-  std::vector<index_t> first_rows_;  ///< of panels
   std::size_t processors_;
   std::size_t threads_ = 0;
   Mutex mutex_;

@@ -18,7 +18,7 @@
 
 namespace tessera::runtime {
 
-/// A part of a matrix that a job writes and does not read.
+/// A part of a matrix that a job writes.
 struct WrittenArea {
   device::Block block;
   device::Extent extent;

@@ -46,7 +46,7 @@ bool HostPartThreads::has_ended() {
 void HostPartThreads::serve(const HostPart::IsHome& is_home) {
   bool goes_on = true;
   const auto did_some = [&] {
-    std::optional<HostPart::Written> written;
+    std::optional<WrittenArea> written;
     try {
       written = part_.do_some(is_home);
     } catch (const std::exception&) {  // there is no memory: what is left waits for the end

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "core/mutex.hpp"
-#include "device/device.hpp"
+#include "runtime/devices/fresh_pages.hpp"
 #include "runtime/tiles/step.hpp"
 
 namespace tessera::runtime {
@@ -20,11 +20,6 @@ class HostPart {
  public:
   /// Whether the result of a task is in host memory.
   using IsHome = std::function<bool(TaskId)>;
-  /// A block of host memory that has been written.
-  struct Written {
-    device::Block block;
-    device::Extent extent;
-  };
 
   virtual ~HostPart() = default;
 
@@ -33,7 +28,7 @@ class HostPart {
   /// Does a piece that may be done now. Several threads call this at once.
   /// @return what it has written; nothing: more results have to come first
   /// @throws std::bad_alloc before it has written anything
-  virtual std::optional<Written> do_some(const IsHome& is_home) = 0;
+  virtual std::optional<WrittenArea> do_some(const IsHome& is_home) = 0;
   /// Results in host memory become what the tasks have made. All of the part is to be done anew.
   /// @pre no thread is in do_some()
   virtual void undo() noexcept = 0;
@@ -43,8 +38,7 @@ class HostPart {
 class HostPartThreads {
  public:
   /// @param part outlives this @param tell told of all that has been written; must not throw
-  HostPartThreads(HostPart& part, std::function<void(const HostPart::Written&)> tell)
-      : part_(part), tell_(std::move(tell)) {}
+  HostPartThreads(HostPart& part, std::function<void(const WrittenArea&)> tell) : part_(part), tell_(std::move(tell)) {}
 
   /// Runs the job on the calling thread, and the part on others until it returns or throws.
   void run(const std::function<void()>& job, const HostPart::IsHome& is_home);
@@ -57,7 +51,7 @@ class HostPartThreads {
   void end();
 
   HostPart& part_;
-  const std::function<void(const HostPart::Written&)> tell_;
+  const std::function<void(const WrittenArea&)> tell_;
   Mutex mutex_;
   std::condition_variable changed_;
   index_t changes_ TESSERA_GUARDED_BY(mutex_) = 0;

@@ -234,7 +234,7 @@ void TileJob::run_workers(const Admission::Stay& stay, Attempt& made) {
   const bool side_by_side = Crew::should_advance_side_by_side(graph_, made);
   std::optional<HostPartThreads> beside;
   if (HostPart* const part = host_part_beside(made))
-    beside.emplace(*part, [this](const HostPart::Written& each) { in_.cpu_worker.tell(each.block, each.extent); });
+    beside.emplace(*part, [this](const WrittenArea& each) { in_.cpu_worker.tell(each.block, each.extent); });
   const auto raise = [&] {
     in_.crew.raise_all(made);
     if (beside) beside->raise();

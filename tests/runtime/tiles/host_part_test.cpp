@@ -16,13 +16,13 @@ class Pieces final : public HostPart {
  public:
   explicit Pieces(std::size_t threads) : threads_(threads) {}
   std::size_t threads() const override { return threads_; }
-  std::optional<Written> do_some(const IsHome& is_home) override {
+  std::optional<WrittenArea> do_some(const IsHome& is_home) override {
     if (lacks_memory) throw std::bad_alloc();
     if (std::this_thread::get_id() == caller) by_caller = true;
     TaskId next = done.load();
     while (is_home(next)) {
       if (!done.compare_exchange_weak(next, next + 1)) continue;
-      return Written{{nullptr, next}, {}};
+      return WrittenArea{{nullptr, next}, {}};
     }
     return std::nullopt;
   }
@@ -45,7 +45,7 @@ TEST(HostPartThreads, FollowTheJob) {
   for (const std::size_t threads : {1, 3}) {
     Pieces part(threads);
     std::atomic<index_t> told = 0;
-    HostPartThreads beside(part, [&](const HostPart::Written& each) { told += 1 + each.block.pitch_bytes; });
+    HostPartThreads beside(part, [&](const WrittenArea& each) { told += 1 + each.block.pitch_bytes; });
     std::atomic<TaskId> home = 0;
     const auto caller = std::this_thread::get_id();
     beside.run(
@@ -67,7 +67,7 @@ TEST(HostPartThreads, FollowTheJob) {
 
 TEST(HostPartThreads, EndWithTheJob) {
   Pieces part(2);
-  HostPartThreads beside(part, [](const HostPart::Written&) {});
+  HostPartThreads beside(part, [](const WrittenArea&) {});
   const auto all_are_home = [](TaskId) { return true; };
   beside.run([&] { wait_until([&] { return part.done.load() > 10; }); }, all_are_home);
   const TaskId done = part.done.load();
@@ -77,7 +77,7 @@ TEST(HostPartThreads, EndWithTheJob) {
 
 TEST(HostPartThreads, ErrorsOfTheJobAreTheCallers) {
   Pieces part(2);
-  HostPartThreads beside(part, [](const HostPart::Written&) {});
+  HostPartThreads beside(part, [](const WrittenArea&) {});
   EXPECT_THROW(beside.run([] { throw std::runtime_error("of the job"); }, [](TaskId) { return true; }),
                std::runtime_error);
 }
@@ -85,7 +85,7 @@ TEST(HostPartThreads, ErrorsOfTheJobAreTheCallers) {
 TEST(HostPartThreads, NoMemoryForThePartIsNoErrorOfTheJob) {
   Pieces part(2);
   part.lacks_memory = true;
-  HostPartThreads beside(part, [](const HostPart::Written&) {});
+  HostPartThreads beside(part, [](const WrittenArea&) {});
   bool has_run = false;
   beside.run([&] { has_run = true; }, [](TaskId) { return true; });
   EXPECT_TRUE(has_run);
