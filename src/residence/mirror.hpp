@@ -133,7 +133,7 @@ class Mirror {
     std::byte* address = nullptr;
     std::size_t bytes = 0;
     int blocks = 1;  ///< that it is shared by; with the lock
-    /// Ended without the lock. The mirror's read pairs with the end: readers have read when it sees it.
+    /// They end without the lock. The release at an end pairs with is_lent(), which sees that readers have read.
     std::atomic<int> loans = 0;
   };
   struct Block {
